@@ -1,9 +1,13 @@
 // @ts-check
-// Which folder of src may import which, and which package belongs where: `npm run lint` holds every import to it.
+// Which folder of src may import which, which package belongs where, and what tests may import of it: `npm run lint` holds every import
+// to it.
 //
 // A folder stands for its files and all below it, less what has a row of its own; `**` takes that too.
 // A folder imports itself freely. The rows read from the ground up: a row names folders that stand above it, so that
 // no two folders need each other, and of a folder that stands below it single files only.
+
+import { readFileSync } from 'node:fs';
+import { known, pure } from './test/imports.mjs';
 
 const base = 'errors.ts ids.ts pending-work.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
@@ -162,6 +166,18 @@ function filesOf(name) {
 /** The files of a package, or of its types. @param {string} name */
 const packageFiles = (name) => `node_modules/(@types/)?${literally(name)}/`;
 
+/** The doors of src for tests. */
+const doors = ['^src/(index|errors|public-types)\\.ts$', '^src/[^/]+/service\\.ts$', '^src/receiver/'];
+const openToTests = [...doors, ...Object.keys(pure).map((name) => `^src/${literally(name)}`)];
+const knownTests = Object.values(known).flatMap((names) => names.map((name) => `test/${name}.test.ts`));
+
+for (const file of knownTests) {
+  const text = readFileSync(new URL(file, import.meta.url), 'utf8');
+  const imported = [...text.matchAll(/from '[./]+\/(src\/[^']+)'/g)].map(([, name]) => String(name));
+  if (imported.every((name) => openToTests.some((door) => new RegExp(door).test(name))))
+    throw new Error(`${file} imports no inner module any more: take it off the list in test/imports.mjs`);
+}
+
 /**
  * @typedef {import('dependency-cruiser').IRegularForbiddenRuleType} Rule
  * @param {string} name
@@ -213,6 +229,12 @@ export default {
       { path: packageFiles('mongoose'), dependencyTypesNot: ['type-only'] },
     ),
     forbid(
+      'inside of src',
+      'a test imports services, what the package exports, and the modules of test/imports.mjs',
+      { path: '^test/.*\\.test\\.ts$', pathNot: knownTests.map((file) => `^${literally(file)}$`) },
+      { path: '^src/', pathNot: openToTests },
+    ),
+    forbid(
       'cycle',
       "files that import each other, or each other's types, are one file, or miss a third",
       { path: '^src/' },
@@ -223,6 +245,7 @@ export default {
     // `import type` is an arrow too.
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    doNotFollow: { path: 'node_modules' },
+    // what harnesses of tests import is theirs
+    doNotFollow: { path: 'node_modules|^test/.*(?<!\\.test)\\.(ts|mjs|js)$' },
   },
 };

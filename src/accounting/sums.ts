@@ -77,7 +77,7 @@ export function periodsOf({ userId }: Pick<CountedRecord, 'userId'>, day: string
 }
 
 /** Sums of nothing. Pure. */
-export function noUsage(): UsageSums {
+function noUsage(): UsageSums {
   return {
     requests: 0,
     inputTokens: 0,

@@ -14,7 +14,7 @@ import { nextAfter, type RetryRules } from './retry.ts';
 import { type DeliveryRequest, NotSentError, reasonToCancel, type Send, toDeliveryRequest } from './send.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must stop doing so. */
-export const startLimit = 4;
+const startLimit = 4;
 
 /** How long an attempt waits after the gateway could not make it, because it could not read the database or a secret. Milliseconds. */
 const retryOwnFailureIn = 1_000;

@@ -1,15 +1,7 @@
 import { expect } from 'chai';
-import type { Command } from 'commander';
-import { createProgram } from '../../src/cli/program.ts';
-import { command, RecordedTerminal } from './recorded-terminal.ts';
+import { command, everyCommand } from './recorded-terminal.ts';
 
-/** The words that lead to each command that does something. */
-function everyPath(at: Command, words: readonly string[] = []): string[][] {
-  if (at.commands.length === 0) return [[...words]];
-  return at.commands.flatMap((below) => everyPath(below, [...words, below.name()]));
-}
-
-const paths = everyPath(createProgram(new RecordedTerminal()));
+const paths = everyCommand();
 
 describe('--help', () => {
   for (const path of paths) {

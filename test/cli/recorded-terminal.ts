@@ -1,4 +1,5 @@
-import { runCommand } from '../../src/cli/program.ts';
+import type { Command } from 'commander';
+import { createProgram, runCommand } from '../../src/cli/program.ts';
 import { coloured, type Paint, plain, type Terminal } from '../../src/cli/terminal/terminal.ts';
 
 /** What sits at a recorded terminal. */
@@ -80,4 +81,13 @@ export async function command(args: readonly string[], setting?: Setting): Promi
       return JSON.parse(stdout);
     },
   };
+}
+
+/** The words that lead to each command that does something. */
+export function everyCommand(
+  at: Command = createProgram(new RecordedTerminal()),
+  words: readonly string[] = [],
+): string[][] {
+  if (at.commands.length === 0) return [[...words]];
+  return at.commands.flatMap((below) => everyCommand(below, [...words, below.name()]));
 }

@@ -1,12 +1,13 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
-import type { components } from '../../src/api.d.ts';
 import { FileProvider } from '../stored/file-provider.ts';
 import { until } from '../support/until.ts';
 import { accessibilityProblems, closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
-type Report = components['schemas']['UsageReport'];
+interface Report {
+  readonly data: readonly Readonly<Record<string, unknown>>[];
+}
 
 describe('the storage page of the dashboard', function () {
   closeBrowserAfterwards();

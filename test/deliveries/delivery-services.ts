@@ -1,5 +1,6 @@
 import type { ClientSession, Connection } from 'mongoose';
 import { eventState } from '../../src/deliveries/event-statuses.ts';
+import { expireEvents } from '../../src/deliveries/expiry.ts';
 import { firstDelivery } from '../../src/deliveries/fan-out.ts';
 import { jobIndexes } from '../../src/deliveries/jobs.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
@@ -175,6 +176,8 @@ export async function startDeliveryServices(
     start: deliveryService.start,
     close: deliveryService.close,
     /** The one delivery of an event, once `holds` is true of it. */
+    /** The pass that deletes what is older than this. Milliseconds. */
+    expire: (retention: number) => expireEvents({ events, deliveries, retention }),
     async delivery(eventId: string, holds: (delivery: DeliveryDocument) => boolean = () => true) {
       const isThere = ([delivery]: DeliveryDocument[]) => delivery !== undefined && holds(delivery);
       const [delivery] = await eventually(() => ofEvent(eventId), isThere);

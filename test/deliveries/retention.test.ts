@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import { expireEvents } from '../../src/deliveries/expiry.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import {
   type DeliveryServices,
@@ -29,12 +28,7 @@ describe('Retention', () => {
     await database.drop();
   });
 
-  const pass = (retention: number) =>
-    expireEvents({
-      events: gateway.events,
-      deliveries: gateway.deliveries,
-      retention,
-    });
+  const pass = (retention: number) => gateway.expire(retention);
 
   /** The pass over events, as if they were all older than the retention. */
   const passLater = () => pass(-60_000);

@@ -6,12 +6,11 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { variables } from '../../src/cli/config/variables.ts';
-import { createOperationsListener } from '../../src/cli/server/http-server.ts';
 import type { GatewayHealth } from '../../src/index.ts';
 import { createMetrics } from '../../src/operator/metrics.ts';
 import { parseDuration } from '../../src/options/kinds.ts';
 import { root } from '../package/tarball.ts';
-import { listen } from '../support/listen.ts';
+import { listenForOperations } from '../support/operations.ts';
 import { composeServices, manifestsOf, read } from './files.ts';
 
 const run = promisify(execFile);
@@ -101,7 +100,7 @@ describe('The files in deploy/', () => {
     const checks = { database: 'failed', clock: 'unknown', worker: 'ok' } as unknown as GatewayHealth['checks'];
     const { registry } = createMetrics();
     const operations = () =>
-      listen(createOperationsListener({ health: async () => ({ ready: false, checks }), metrics: () => registry }));
+      listenForOperations({ health: async () => ({ ready: false, checks }), metrics: () => registry });
 
     it('probe paths and ports that it serves', async () => {
       const { url, close } = await operations();

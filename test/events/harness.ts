@@ -46,7 +46,7 @@ export async function startEvents(connection: Connection, transactionLease = 500
     transactionLease,
   });
   await buildIndexes(connection, events, owners);
-  return { ...service, events, fannedOut, stored: () => events.find().sort({ _id: 1 }).lean() };
+  return { ...service, events, owners, fannedOut, stored: () => events.find().sort({ _id: 1 }).lean() };
 }
 
 export type TestEvents = Awaited<ReturnType<typeof startEvents>>;

@@ -1,12 +1,10 @@
 import { randomInt } from 'node:crypto';
 import { expect } from 'chai';
-import { createUsageModel } from '../../src/accounting/model.ts';
-import { UsageService } from '../../src/accounting/usage-writer.ts';
 import type { AnsweredCall } from '../accounting/credits/crowd.ts';
 import { largestEstimate, openScene } from '../accounting/credits/scene.ts';
 import { type Ledger, openLedger } from '../accounting/usage/ledger.ts';
+import { openUsageRecords } from '../accounting/usage/records.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
-import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { events, json, type Script, ScriptedUpstream } from '../support/upstream.ts';
@@ -25,7 +23,6 @@ const deadlyCommands: readonly DeadlyCommand[] = [
 
 /** What a kill may cost: the 50 ms that records are gathered, and the write of those before; far longer than both. Milliseconds. */
 const lastMoments = 10_000;
-const longestCall = 1_000;
 const users = ['usr_0', 'usr_1'];
 
 /** Accounts with 1,000 micro-credits each, and what counts their usage. */
@@ -152,7 +149,7 @@ const rows: Row[] = [
       const models = [...Array(30).fill('long'), ...Array(5).fill('short')];
       const callers = Promise.allSettled(models.map(callAgainAndAgain));
       await upstream.received(150);
-      const usage = createUsageModel(database.connection, 'gateway_');
+      const { usage, sweep } = openUsageRecords(database.connection);
       // the calls until now are of its last moments until they are recorded, and have reached the upstream
       const settledAt = Date.now();
       await until(async () => {
@@ -177,7 +174,7 @@ const rows: Row[] = [
 
       // an hour later
       await usage.updateMany({ ending: null }, { startedAt: new Date(Date.now() - 3_600_000) });
-      expect(await new UsageService({ usage, logger: silentLogger, longestCall }).sweep()).to.equal(open.length);
+      expect(await sweep()).to.equal(open.length);
       const records = await usage.find().lean();
       const orphans = records.filter(({ ending }) => ending === 'orphaned');
       expect(orphans).to.have.lengthOf(open.length);

@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import { type ModelGateway, scopes } from '../../src/index.ts';
 import { low, startScene } from '../deliveries/over-http.ts';
 import { hang, startReceiver } from '../deliveries/receiver.ts';
@@ -126,7 +125,7 @@ const rows: Row[] = [
       await first.kill();
       expect(await sent).to.equal('killed');
       const second = await process();
-      const look = () => scene.connection.collection<DeliveryDocument>('gateway_deliveries').find().toArray();
+      const look = () => scene.stored.find().toArray();
       const [delivery] = await eventually(look, ([found]) => found?.state === 'delivered', 40_000);
       await second.kill();
 

@@ -1,14 +1,12 @@
 import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
-import { createUsageModel } from '../../src/accounting/model.ts';
-import { UsageService } from '../../src/accounting/usage-writer.ts';
 import { scopes } from '../../src/index.ts';
+import { openUsageRecords } from '../accounting/usage/records.ts';
 import { answerResponse, respond, SocketUpstream } from '../sockets/socket-upstream.ts';
 import { SocketClient } from '../sockets/support.ts';
 import { FileProvider } from '../stored/file-provider.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
-import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { describeKills, type Row, type Stage } from './harness.ts';
@@ -54,7 +52,7 @@ async function openScene({ start, defer }: Stage) {
 
   const startGateway = () => start({ uri: database.uri, options });
   let running = await startGateway();
-  const usage = createUsageModel(database.connection, 'gateway_');
+  const { usage, sweep } = openUsageRecords(database.connection);
   return {
     files,
     sockets,
@@ -68,7 +66,7 @@ async function openScene({ start, defer }: Stage) {
     /** An hour later, another process closes what the dead one has left open. @returns the records of all calls */
     async recordsLater() {
       await usage.updateMany({ ending: null }, { startedAt: new Date(Date.now() - 3_600_000) });
-      await new UsageService({ usage, logger: silentLogger, longestCall: 1_000 }).sweep();
+      await sweep();
       // files are counted too
       return usage.find({ stored: { $exists: false } }).lean();
     },

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { simplifySchemas } from '../../src/openapi/schemas.ts';
+import { describeSchema, simplifySchemas } from '../../src/openapi/schemas.ts';
 import { type Spec, type SpecSchema, spec } from '../support/openapi.ts';
 
 const object = { type: 'object', additionalProperties: false };
@@ -45,4 +45,28 @@ describe('the schemas that requests are checked against', () => {
     );
     expect(changed).to.have.members(['PaymentReport', 'Budget']);
   });
+});
+
+describe('what a schema asks for, in words', () => {
+  const spec = { components: { schemas: { Size: { type: 'integer', minimum: 1 } } } } as unknown as Spec;
+  const table: [SpecSchema, string][] = [
+    [{ type: 'string' }, 'a string'],
+    [{ type: 'string', minLength: 8, maxLength: 256 }, 'a string of 8 to 256 characters'],
+    [{ type: 'string', maxLength: 5 }, 'a string of 5 or fewer characters'],
+    [{ type: 'array', minItems: 2, maxItems: 2 }, 'an array of 2 items'],
+    [{ type: 'integer', minimum: 1, maximum: 100 }, 'a whole number from 1 to 100'],
+    [{ $ref: '#/components/schemas/Size' }, 'a whole number, 1 or more'],
+    [{ type: 'number', maximum: 2 }, 'a number, 2 or less'],
+    [{ type: ['boolean', 'null'] }, 'true or false or null'],
+    [{ type: ['boolean', 'null'], not: { const: true } }, 'false or null'],
+    [{ enum: ['a', 'b'] }, 'one of a, b'],
+    [{ const: true }, 'true'],
+    [{ anyOf: [{ type: 'string' }, { type: 'object' }, { type: 'string' }] }, 'a string or an object'],
+    [{}, ''],
+  ];
+  for (const [schema, words] of table) {
+    it(`is ${words || 'nothing'} for ${JSON.stringify(schema)}`, () => {
+      expect(describeSchema(spec, schema)).to.equal(words);
+    });
+  }
 });

@@ -1,17 +1,29 @@
 import { expect } from 'chai';
-import { createPeriodModel } from '../../src/accounting/model.ts';
-import { dayOf, noUsage, periodsOf } from '../../src/accounting/sums.ts';
 import type { AccountSummary } from '../../src/index.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 
-const month = dayOf(new Date()).slice(0, 7);
+const month = new Date().toISOString().slice(0, 7);
 /** More keys than one read takes for a page of one. */
 const manyKeys = 20;
 
 function perUser({ userId }: { readonly userId: string }) {
   if (userId === 'b_é') throw new Error('this account has no plan');
   return { requestsPerMinute: userId.length };
+}
+
+/** What is stored of the use of an account on a day and in its month. */
+function periodsOf({ userId }: { userId: string }, day: string) {
+  const none = { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, reasoningTokens: 0, images: 0 };
+  return (
+    [
+      ['daily', day],
+      ['monthly', day.slice(0, 7)],
+    ] as const
+  ).map(([period, start]) => {
+    const _id = JSON.stringify([userId, period, start]);
+    return { ...none, seconds: 0, characters: 0, _id, userId, period, start };
+  });
 }
 
 describe('The accounts that an operator sees', () => {
@@ -35,14 +47,15 @@ describe('The accounts that an operator sees', () => {
     webhookId = (await gateway.webhooks.create('a_webhook', { ...webhook, secret: 'canary-d8f3Kq9vLx2Zt7Wb' })).id;
     const periods = ['a_keys', 'a_used', 'b_é', 'b_\u{ff61}', 'b_\u{1f600}'].flatMap((userId) =>
       periodsOf({ userId }, `${month}-02`).map((period) => ({
-        ...noUsage(),
         ...period,
         requests: 2,
         microCredits: 3_000_000,
       })),
     );
     const [before] = periodsOf({ userId: 'a_before' }, '2020-01-01').slice(-1);
-    await createPeriodModel(database.connection, 'gateway_').insertMany([...periods, { ...noUsage(), ...before }]);
+    await database.connection
+      .collection<{ _id: string }>('gateway_usage_periods')
+      .insertMany([...periods, before as (typeof periods)[number]]);
     await gateway.credits?.topUp({ userId: 'a_used', credits: 2, reference: 'r' });
   });
   after(async () => {

@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Counter, Registry } from 'prom-client';
-import { createOperationsListener } from '../../src/cli/server/http-server.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
-import { type Listening, listen } from '../support/listen.ts';
+import type { Listening } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { listenForOperations } from '../support/operations.ts';
 import { eventually, until } from '../support/until.ts';
 import { events, inTurn, json, reset, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -42,7 +42,7 @@ describe('The metrics of a gateway', () => {
       retryDelays: [100],
       credits: { prices: { '*': {}, dear: { output: 1 } } },
     });
-    operations = await listen(createOperationsListener(live.gateway));
+    operations = await listenForOperations(live.gateway);
   });
   after(async () => {
     await operations.close();
@@ -203,7 +203,7 @@ describe('An event that is due and unclaimed', () => {
       secretKeys: [newSecretKey()],
       ...loopbackOptions,
     });
-    const operations = await listen(createOperationsListener(idle));
+    const operations = await listenForOperations(idle);
     await idle.webhooks.create('usr_1', { url: 'http://127.0.0.1:9/', events: ['credits.low'] });
     await idle.publish(low);
     const values = async () => (await fetch(`${operations.url}/metrics`)).text();

@@ -1,6 +1,4 @@
 import { expect } from 'chai';
-import { createRefusalModel } from '../../src/operator/model.ts';
-import { createHealthModel, createWebhookModel } from '../../src/webhooks/model.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { newId } from '../support/ids.ts';
@@ -16,6 +14,9 @@ describe('The problems that an operator sees', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let upstream: ScriptedUpstream;
   const made: string[] = [];
+
+  const stored = (name: string) =>
+    database.connection.collection<Record<string, unknown> & { _id: string }>(`gateway_${name}`);
 
   before(async () => {
     database = await watchedDatabase();
@@ -43,14 +44,13 @@ describe('The problems that an operator sees', () => {
       updatedAt: new Date(now),
     };
     // the first was deleted, the second and fourth were disabled, the third has only begun to fail
-    const healths = createHealthModel(database.connection, 'gateway_');
     await live.gateway.webhooks.remove('usr_0', made[0] ?? '');
-    const webhooks = createWebhookModel(database.connection, 'gateway_');
+    const webhooks = stored('webhooks');
     const disabled = { at: new Date(now), reason: 'failing' as const };
     await webhooks.updateMany({ _id: { $in: [made[1] ?? '', made[3] ?? ''] } }, { $set: { active: false, disabled } });
-    await healths.insertMany([
-      ...[0, 1, 4, 5, 6].map((i) => ({ _id: made[i], ...failing })),
-      { _id: made[2], failures: 1, failingSince, lastFailure, updatedAt: new Date(now) },
+    await stored('health').insertMany([
+      ...[0, 1, 4, 5, 6].map((i) => ({ _id: String(made[i]), ...failing })),
+      { _id: String(made[2]), failures: 1, failingSince, lastFailure, updatedAt: new Date(now) },
     ]);
   });
   after(async () => {
@@ -80,8 +80,11 @@ describe('The problems that an operator sees', () => {
   });
 
   it('skip a deleted webhook once, and then drop its failure mark', async () => {
-    const healths = createHealthModel(database.connection, 'gateway_');
-    const marked = () => healths.find({ reportedFailingSince: { $exists: true } }).sort({ _id: 1 });
+    const marked = () =>
+      stored('health')
+        .find({ reportedFailingSince: { $exists: true } })
+        .sort({ _id: 1 })
+        .toArray();
     await until(async () => (await marked()).length === 4);
     expect((await marked()).map(({ _id }) => _id)).to.deep.equal([made[1], made[4], made[5], made[6]]);
   });
@@ -122,7 +125,7 @@ describe('The problems that an operator sees', () => {
     // these are written by themselves
     const isMissingKey = ({ code }: { code: string }) => code === 'missing_api_key';
     await until(async () => (await get('/v1/admin/refusals')).data.some(isMissingKey));
-    await createRefusalModel(database.connection, 'gateway_').create([
+    await stored('refusals').insertMany([
       { _id: 'earlier', hour: new Date(hour - 5 * 3_600_000), userId: 'usr_1', counts: { webhook_not_found: 4 } },
       { _id: 'before', hour: new Date(hour - 24 * 3_600_000), userId: 'usr_1', counts: { webhook_not_found: 50 } },
     ]);

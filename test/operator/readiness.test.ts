@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import express from 'express';
-import { createOperationsListener, withProbes } from '../../src/cli/server/http-server.ts';
 import { createModelGateway, type GatewayHealth } from '../../src/index.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { listenForOperations, listenWithProbes } from '../support/operations.ts';
 import { eventually, until } from '../support/until.ts';
 import { hang, json, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -30,8 +30,8 @@ describe('The readiness of a gateway', () => {
       missingIndexes: ['gateway_keys userId_1'],
       missingKeys: ['a'],
     });
-    const inside = await listen(createOperationsListener({ health, metrics: live.gateway.metrics }));
-    const outside = await listen(withProbes({ health }, (_req, res) => void res.end()));
+    const inside = await listenForOperations({ health, metrics: live.gateway.metrics });
+    const outside = await listenWithProbes({ health });
     const answers = await Promise.all([inside, outside].map(async ({ url }) => (await fetch(`${url}/readyz`)).json()));
     expect(answers).to.deep.equal([await health(), { ready: false, checks }]);
     await Promise.all([inside.close(), outside.close()]);
@@ -41,9 +41,7 @@ describe('The readiness of a gateway', () => {
     const { checks } = await live.gateway.health();
     const without = { ...checks, database: 'failed', clock: 'unknown' } as const;
     let current: GatewayHealth['checks'] = without;
-    const server = await listen(
-      withProbes({ health: async () => ({ ready: false, checks: current }) }, (_req, res) => void res.end()),
-    );
+    const server = await listenWithProbes({ health: async () => ({ ready: false, checks: current }) });
     const get = async (query: string) => {
       const response = await fetch(`${server.url}/readyz${query}`);
       return { status: response.status, body: (await response.json()) as Record<string, unknown> };
@@ -64,7 +62,7 @@ describe('The readiness of a gateway', () => {
   });
 
   it('lasts while its database answers and its worker runs, until it closes', async () => {
-    const operations = await listen(createOperationsListener(live.gateway));
+    const operations = await listenForOperations(live.gateway);
     const ready = async () => {
       const response = await fetch(`${operations.url}/readyz`);
       const state = (await response.json()) as GatewayHealth;
@@ -112,7 +110,7 @@ describe('A process that needs repair, and that none beside it would do better',
       upstreams: [{ name: 'slow', baseUrl: upstream.baseUrl, timeouts: { firstByte: 300 } }],
     });
     const api = await listen(express().use(gateway.router));
-    const operations = await listen(createOperationsListener(gateway));
+    const operations = await listenForOperations(gateway);
     const chat = async (userId: string) => {
       const { key } = await gateway.keys.create({ userId });
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };

@@ -1,10 +1,11 @@
 import { expect } from 'chai';
 import { GatewayError } from '../../src/index.ts';
-import type { AdmissionCheck } from '../../src/proxy/admission.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const ask = { model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }] };
+type AdmissionCheck = NonNullable<NonNullable<Parameters<typeof startModelServer>[0]['admissionChecks']>[number]>;
+
 const refusal = () => new GatewayError('rate_limit_exceeded', 'Too much', { headers: { 'retry-after': '7' } });
 
 describe('the admission checks of a model call', () => {

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
-import type { DemoUpstream } from '../../src/cli/demo/server.ts';
 import { startEchoUpstream } from '../support/echo/echo-upstream.ts';
 import { createDemoStore } from '../support/echo/stored.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
@@ -9,7 +8,7 @@ const model = 'demo-echo';
 const input = 'Hello, gateway';
 
 describe('an upstream with all that OpenAI has, behind a gateway', () => {
-  let upstream: DemoUpstream;
+  let upstream: Awaited<ReturnType<typeof startEchoUpstream>>;
   let live: LiveGateway;
   let client: OpenAI;
 

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import type { UsageRecord } from '../../src/index.ts';
-import { StreamUsage } from '../../src/proxy/upstream-state.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';
 import { until } from '../support/until.ts';
@@ -165,15 +164,6 @@ describe('the usage of a stream that the client did not ask for', () => {
     ]);
   });
 
-  it('remembers of each upstream which models tell it, a thousand at most, each until it refuses', () => {
-    const streamUsage = new StreamUsage(true);
-    for (let i = 0; i <= 1_000; i += 1) streamUsage.accepted(`m${i}`);
-    const remembers = () => ['m0', 'm1', 'm1000'].map((model) => streamUsage.hasAccepted(model));
-    expect(remembers()).to.deep.equal([false, true, true]);
-    streamUsage.refused('m1000');
-    expect(remembers()).to.deep.equal([false, true, false]);
-  });
-
   it('is not what the client itself has asked for: then the refusal is relayed', async () => {
     upstream.script = json(400, { error: { message: 'stream_options is not supported', code: 'theirs' } });
     const thrown = await chat({ stream_options: { include_usage: true } }).catch((error: unknown) => error);
@@ -208,17 +198,5 @@ describe('the usage of a stream that the client did not ask for', () => {
     upstream.script = chunks([text, done]);
     await chat();
     expect(bodies().at(-1).stream_options).to.deep.equal({ include_usage: true });
-  });
-
-  it('is asked for again an hour after the refusal', () => {
-    let now = 0;
-    const streamUsage = new StreamUsage(true, () => now);
-    expect(streamUsage.isAskedFor('m')).to.equal(true);
-    expect([streamUsage.refused('m'), streamUsage.isAskedFor('m')]).to.deep.equal([true, false]);
-    now = 3_599_999;
-    expect(streamUsage.isAskedFor('m')).to.equal(false);
-    now = 3_600_000;
-    expect([streamUsage.isAskedFor('m'), streamUsage.refused('m')]).to.deep.equal([true, false]);
-    expect(new StreamUsage(false).isAskedFor('m')).to.equal(false);
   });
 });

@@ -2,10 +2,7 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { WebSocket } from 'ws';
-import { SharedReads } from '../../src/mongo/shared-reads.ts';
-import { createStoredObjectModel } from '../../src/stored/model.ts';
-import { StoredObjectRecords } from '../../src/stored/service.ts';
-import { silentLogger } from '../support/logger.ts';
+import { openStoredRecords } from '../stored/records.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { eventually, until } from '../support/until.ts';
 import { realtimeUsage, respond, SocketUpstream } from './socket-upstream.ts';
@@ -122,14 +119,7 @@ describe('a realtime session', () => {
 
   it('takes no model that an upstream has made for another account', async () => {
     const database = await freshDatabase();
-    const storedObjects = new StoredObjectRecords({
-      objects: createStoredObjectModel(database.connection, 'test_'),
-      database: { require() {}, run: (work) => work(), isUnavailable: false },
-      retentionDays: 7,
-      background: { interval: 1_000, timeout: 10_000 },
-      shared: new SharedReads(database.connection, 0),
-      logger: silentLogger,
-    });
+    const { records: storedObjects } = openStoredRecords(database.connection);
     for (const id of ['acme/whisper', 'acme/talk']) {
       await storedObjects.add({ kind: 'model', id, userId: 'usr_2', upstream: 'up', model: id });
     }

@@ -1,10 +1,8 @@
 import { expect } from 'chai';
-import { SharedReads } from '../../src/mongo/shared-reads.ts';
-import type { StoredKind } from '../../src/stored/kinds.ts';
-import { createStoredObjectModel } from '../../src/stored/model.ts';
-import { StoredObjectRecords, type StoredObjects } from '../../src/stored/service.ts';
+import type { StoredObjects } from '../../src/stored/service.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { openStoredRecords } from './records.ts';
 
 const day = 86_400_000;
 
@@ -14,19 +12,13 @@ describe('the records of what upstreams keep', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let stored: StoredObjects;
   let warnings: object[];
+  const logger = { warn: (_message: string, fields?: object) => void warnings.push(fields ?? {}) };
 
   before(async () => {
     database = await freshDatabase();
     warnings = [];
-    const objects = createStoredObjectModel(database.connection, 'test_');
-    stored = new StoredObjectRecords({
-      objects,
-      database: { require() {}, run: (work) => work(), isUnavailable: false },
-      retentionDays: 7,
-      background: { interval: 1_000, timeout: 10_000 },
-      shared: new SharedReads(database.connection, 0),
-      logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
-    });
+    const { objects, records } = openStoredRecords(database.connection, { logger });
+    stored = records;
     await buildIndexes(database.connection, objects);
   });
 
@@ -34,7 +26,7 @@ describe('the records of what upstreams keep', () => {
 
   const collection = () =>
     database.connection.collection<{ _id: string; createdAt: Date; expiresAt?: Date }>('test_stored');
-  const object = (id: string, kind: StoredKind, userId = 'usr_1') => ({
+  const object = (id: string, kind: Parameters<StoredObjects['add']>[0]['kind'], userId = 'usr_1') => ({
     id,
     kind,
     userId,
@@ -114,14 +106,8 @@ describe('the records of what upstreams keep', () => {
   });
 
   it('of items are written to the log where they cannot be stored', async () => {
-    const lost = new StoredObjectRecords({
-      objects: createStoredObjectModel(database.connection, 'test_'),
-      database: { require() {}, run: () => Promise.reject(new Error('lost')), isUnavailable: false },
-      retentionDays: 7,
-      background: { interval: 1_000, timeout: 10_000 },
-      shared: new SharedReads(database.connection, 0),
-      logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
-    });
+    const away = { require() {}, run: () => Promise.reject(new Error('lost')), isUnavailable: false };
+    const { records: lost } = openStoredRecords(database.connection, { database: away, logger });
     warnings.length = 0;
     await lost.addShown(items('msg_lost'), { userId: 'usr_1', upstream: 'one', model: null });
     expect(warnings).to.deep.equal([{ upstream: 'one', reason: 'Error: lost' }]);

@@ -1,17 +1,9 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import {
-  createBudgetAdmission,
-  createReadAccountBudgets,
-  type ReadAccountBudgets,
-} from '../../../src/accounting/budget-admission.ts';
-import { createReadUsed } from '../../../src/accounting/budgets.ts';
-import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/model.ts';
-import { periodsOf } from '../../../src/accounting/sums.ts';
 import type { Budget, GatewayError, Principal, Quota } from '../../../src/index.ts';
-import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
+import { accountBudgetsFrom, openBudgets } from './harness.ts';
 
 const used = {
   inputTokens: 90,
@@ -25,7 +17,7 @@ const noon = Date.parse('2026-01-31T12:00:00Z');
 const hour = 3_600_000;
 
 /** A call that uses one token. */
-const byCall = (admit: ReturnType<typeof createBudgetAdmission>) => (principal: Principal) =>
+const byCall = (admit: ReturnType<ReturnType<typeof openBudgets>['check']>) => (principal: Principal) =>
   admit({ requestId: 'req_1', principal, endpoint: '/chat/completions', model: 'm', stream: false }, 1, {
     choices: 1,
     maxTokens: 0,
@@ -42,9 +34,18 @@ describe('a budget or quota that is enforced', () => {
 
   before(async () => {
     ({ connection, drop } = await freshDatabase());
-    const periods = createPeriodModel(connection, 'gateway_');
-    const counters = createCounterModel(connection, 'gateway_');
-    await periods.insertMany(periodsOf({ userId: 'usr_1' }, '2026-01-31').map((period) => ({ ...period, ...used })));
+    const { periods, counters } = openBudgets(connection, () => new Date(now));
+    await periods.insertMany(
+      (
+        [
+          ['daily', '2026-01-31'],
+          ['monthly', '2026-01'],
+        ] as const
+      ).map(([period, start]) => {
+        const userId = 'usr_1';
+        return { _id: JSON.stringify([userId, period, start]), userId, period, start, ...used };
+      }),
+    );
     const counted = ['m', 'n'].flatMap((model) => days.map((day) => ({ userId: 'usr_1', day, model, keyId: 'key_1' })));
     const others = [
       { userId: 'usr_1', day: days[2], model: 'm', keyId: 'key_2' },
@@ -54,21 +55,8 @@ describe('a budget or quota that is enforced', () => {
   });
   after(() => drop());
 
-  function enforce(quota?: Quota, readAccountBudgets?: ReadAccountBudgets): Check {
-    const clock = { now: async () => new Date(now) };
-    const models = {
-      counters: createCounterModel(connection, 'gateway_'),
-      periods: createPeriodModel(connection, 'gateway_'),
-      keyTotals: createKeyTotalModel(connection, 'gateway_'),
-    };
-    const admit = createBudgetAdmission({
-      readUsed: createReadUsed({ ...models, clock }),
-      quotaOf: () => quota,
-      logger: silentLogger,
-      ...(readAccountBudgets && { readAccountBudgets: ({ userId }) => readAccountBudgets(userId) }),
-    });
-    return byCall(admit);
-  }
+  type Checked = Parameters<ReturnType<typeof openBudgets>['check']>[0];
+  const enforce = (checked?: Checked): Check => byCall(openBudgets(connection, () => new Date(now)).check(checked));
 
   async function refusal(of: () => ReturnType<Check>): Promise<string | undefined> {
     try {
@@ -96,7 +84,7 @@ describe('a budget or quota that is enforced', () => {
   for (const [quota, at, message] of quotas) {
     it(`${message ? 'refuses' : 'admits'} a call of an account with ${JSON.stringify(quota)} at ${new Date(at).toISOString()}`, async () => {
       now = at;
-      const check = enforce(quota);
+      const check = enforce({ quota });
       // read, then remembered
       for (let i = 0; i < 2; i += 1) {
         const text = await refusal(() => check({ userId: 'usr_1' }));
@@ -144,8 +132,8 @@ describe('a budget or quota that is enforced', () => {
       'This account has used up its monthly budget of 7 requests (7 used)',
     );
     let stored: Budget[] = [budget];
-    const readAccountBudgets = createReadAccountBudgets(async () => stored, silentLogger);
-    const check = enforce(undefined, readAccountBudgets);
+    const readAccountBudgets = accountBudgetsFrom(async () => stored);
+    const check = enforce({ accountBudgets: readAccountBudgets });
     // the first call does not wait for what is stored
     expect(check({ userId: 'usr_1' })).to.equal(undefined);
     await until(() => (readAccountBudgets('usr_1') as readonly Budget[]).length > 0);
@@ -159,15 +147,7 @@ describe('a budget or quota that is enforced', () => {
   });
 
   it('admits calls while the database cannot be read', async () => {
-    const failing = async () => {
-      throw new Error('away');
-    };
-    const admit = createBudgetAdmission({
-      readUsed: { ofAccount: failing, ofKeys: failing },
-      quotaOf: () => undefined,
-      logger: silentLogger,
-    });
-    const check = byCall(admit);
+    const check = enforce({ isReadable: false });
     await check({ userId: 'usr_1', keyId: 'key_1', budgets: [{ period: 'day', requests: 1 }] });
   });
 });

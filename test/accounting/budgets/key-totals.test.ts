@@ -1,11 +1,9 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createBudgetAdmission } from '../../../src/accounting/budget-admission.ts';
-import { createReadUsed } from '../../../src/accounting/budgets.ts';
 import type { Budget } from '../../../src/index.ts';
-import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type Ledger, openLedger } from '../usage/ledger.ts';
+import { openBudgets } from './harness.ts';
 
 const now = new Date('2026-01-31T12:00:00Z');
 const day = 86_400_000;
@@ -42,14 +40,9 @@ describe('the total of a key', () => {
     );
   }
 
-  const readUsed = () =>
-    createReadUsed({
-      counters: ledger.counters,
-      periods: ledger.periods,
-      keyTotals: ledger.keyTotals,
-      clock: { now: async () => now } as never,
-    });
-  const totalOf = async (keyId: string) => (await readUsed().ofKeys('usr_1', [keyId], true)).get(keyId)?.total;
+  const budgetsNow = () => openBudgets(connection, () => now);
+  const totalOf = async (keyId: string) =>
+    (await budgetsNow().readUsed().ofKeys('usr_1', [keyId], true)).get(keyId)?.total;
 
   /** How many documents the server looks at for some commands. */
   async function examined(work: () => Promise<unknown>): Promise<number> {
@@ -84,7 +77,7 @@ describe('the total of a key', () => {
     await useBefore('key_spent', 2);
     const budgets: Budget[] = [{ period: 'total', tokens: 62 }];
     const refusal = async (budget = budgets) => {
-      const admit = createBudgetAdmission({ readUsed: readUsed(), quotaOf: () => undefined, logger: silentLogger });
+      const admit = budgetsNow().check();
       const principal = { userId: 'usr_1', keyId: 'key_spent', budgets: budget };
       const call = { requestId: 'req_1', principal, endpoint: '/chat/completions', model: 'm', stream: false };
       const answer = Promise.resolve(admit(call, 1, { choices: 1, maxTokens: 0 }));

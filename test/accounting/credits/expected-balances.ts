@@ -5,14 +5,12 @@ import {
   createCounterModel,
   createLedgerModel,
   createPeriodModel,
-  createUsageModel,
   type UsageDocument,
   type UsageSums,
 } from '../../../src/accounting/model.ts';
-import { UsageService } from '../../../src/accounting/usage-writer.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
-import { silentLogger } from '../../support/logger.ts';
 import { until } from '../../support/until.ts';
+import { openUsageRecords } from '../usage/records.ts';
 import type { AnsweredCall } from './crowd.ts';
 
 /** What the balances are held against. Credits are those of the options; a micro-credit is a millionth of one. */
@@ -39,13 +37,11 @@ const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum +
 
 /** Everything that is written about what one account used and paid. */
 export function expectedBalances(connection: Connection, { userId, prices, toppedUp, quota }: Terms) {
-  const usage = createUsageModel(connection, 'gateway_');
   const counters = createCounterModel(connection, 'gateway_');
   const periods = createPeriodModel(connection, 'gateway_');
   const ledger = createLedgerModel(connection, 'gateway_');
   const accounts = createAccountModel(connection, 'gateway_');
-  // another process whose time has come to close what the dead left open
-  const { sweep } = new UsageService({ usage, logger: silentLogger, longestCall: 0, clockMargin: 0 });
+  const { usage, sweep } = openUsageRecords(connection, { longestCall: 0, clockMargin: 0 });
 
   async function published(type: string): Promise<Record<string, unknown>[]> {
     const events = connection.collection<EventDocument>('gateway_events');

@@ -1,13 +1,33 @@
+import type { Connection } from 'mongoose';
 import { CreditService } from '../../../src/accounting/credits.ts';
-import { createAccountModel, createLedgerModel } from '../../../src/accounting/model.ts';
+import { createAccountModel, createLedgerModel, createPaymentModel } from '../../../src/accounting/model.ts';
+import { createPaymentService } from '../../../src/accounting/payments.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import type { CreditOptions } from '../../../src/index.ts';
-import { startEvents } from '../../events/harness.ts';
+import { startEvents, type TestEvents } from '../../events/harness.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 export type { CreditService };
+
+/** The payment service alone, over the events of a test; without `credits`, payments are only booked. */
+export async function startPayments(
+  connection: Connection,
+  { publish, transaction }: Pick<TestEvents, 'publish' | 'transaction'>,
+  credits?: CreditService,
+) {
+  const payments = createPaymentModel(connection, 'gateway_');
+  await payments.createCollection();
+  const service = (given: TestEvents['publish'] = publish) =>
+    createPaymentService({
+      payments,
+      publish: given,
+      writeAccount: createWriteAccount(transaction),
+      ...(credits && { credits }),
+    });
+  return { service, recorded: () => payments.countDocuments() };
+}
 
 /** The credit service alone, in a database of its own: as many processes as are asked for. A token costs a credit. */
 export async function startCredits() {

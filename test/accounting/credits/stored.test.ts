@@ -3,12 +3,10 @@ import { request } from 'node:http';
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
 import type { UsageRecord } from '../../../src/index.ts';
-import { kinds, madeBy, type StoredCall, type StoredOperation, storedCalls } from '../../../src/stored/kinds.ts';
 import { FileProvider } from '../../stored/file-provider.ts';
 import { failure } from '../../stored/support.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { spec } from '../../support/openapi.ts';
 import { eventually, until } from '../../support/until.ts';
 
 const megabyte = 1_000_000;
@@ -302,17 +300,6 @@ describe('What upstreams keep', () => {
     expect(res.statusCode).to.equal(402);
     expect(provider.seen.length).to.equal(before + 1);
     expect((await client.skills.create({ files: [await fileOf(10, 'SKILL.md')] })).id).to.be.a('string');
-  });
-
-  it('is described as refused with 402 by each operation that can have a price', () => {
-    const operations = Object.values(spec.paths).flatMap((path) => Object.values(path as object));
-    const priced = operations.filter(({ operationId, requestBody }) => {
-      const call: StoredCall | undefined = storedCalls[operationId as StoredOperation];
-      const kind = call?.isCounted && kinds[call.kind].pricedAs;
-      return kind && (madeBy(call) === kind || requestBody?.content['multipart/form-data']);
-    });
-    expect(priced.map(({ operationId }) => operationId)).to.include.members(['createFile', 'createContainerFile']);
-    for (const { operationId, responses } of priced) expect(responses, operationId).to.have.property('402');
   });
 
   it('reserves what it may cost while it goes up, so that no second one is admitted that nothing is left for', async () => {

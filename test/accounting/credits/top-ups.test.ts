@@ -1,11 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createPaymentModel } from '../../../src/accounting/model.ts';
-import { createPaymentService } from '../../../src/accounting/payments.ts';
-import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import type { CreditOptions } from '../../../src/index.ts';
 import { until } from '../../support/until.ts';
-import { startCredits, type TestCredits } from './harness.ts';
+import { startCredits, startPayments, type TestCredits } from './harness.ts';
 
 const call = { requestId: 'req_1', principal: { userId: 'usr_new' }, endpoint: '/chat/completions', stream: false };
 
@@ -40,21 +37,15 @@ describe('credits given to an account', () => {
     const service = newService();
     await service.topUp({ userId: 'usr_1', credits: 5, reference: 'first' });
     const accounts = kept.connection.collection('gateway_credit_accounts');
-    const payments = createPaymentModel(kept.connection, 'gateway_');
-    await payments.createCollection();
+    const payments = await startPayments(kept.connection, kept.events, service);
     let runs = 0;
     let written: Promise<unknown> | undefined;
-    const { completed } = createPaymentService({
-      payments,
-      writeAccount: createWriteAccount(kept.events.transaction),
-      credits: service,
-      async publish(event, options) {
-        runs += 1;
-        written ??= accounts.updateOne({}, { $inc: { turn: 1 } });
-        // done at once where nothing holds it up
-        await Promise.race([written, sleep(200)]);
-        return kept.events.publish(event, options);
-      },
+    const { completed } = payments.service(async (event, options) => {
+      runs += 1;
+      written ??= accounts.updateOne({}, { $inc: { turn: 1 } });
+      // done at once where nothing holds it up
+      await Promise.race([written, sleep(200)]);
+      return kept.events.publish(event, options);
     });
     await completed({ paymentId: 'pay_1', userId: 'usr_1', amount: 1, currency: 'usd', creditsAdded: 7 });
     await written;

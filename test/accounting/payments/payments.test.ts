@@ -1,11 +1,9 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createPaymentModel } from '../../../src/accounting/model.ts';
-import { createPaymentService } from '../../../src/accounting/payments.ts';
-import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import { rejection, startEvents, type TestEvents } from '../../events/harness.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { startPayments } from '../credits/harness.ts';
 
 const payment = { paymentId: 'pay_1', userId: 'usr_1', amount: 25, currency: 'usd', creditsAdded: 2500 };
 const data = { payment_id: 'pay_1', amount: 25, currency: 'usd', credits_added: 2500, user_id: 'usr_1' };
@@ -14,21 +12,17 @@ describe('payments', () => {
   let connection: Connection;
   let drop: () => Promise<void>;
   let events: TestEvents;
+  let payments: Awaited<ReturnType<typeof startPayments>>;
 
   beforeEach(async () => {
     ({ connection, drop } = await freshDatabase());
     events = await startEvents(connection);
-    await createPaymentModel(connection, 'gateway_').createCollection();
+    payments = await startPayments(connection, events);
   });
   afterEach(() => drop());
 
-  const newService = (publish: TestEvents['publish'] = events.publish) =>
-    createPaymentService({
-      payments: createPaymentModel(connection, 'gateway_'),
-      publish,
-      writeAccount: createWriteAccount(events.transaction),
-    });
-  const recorded = () => createPaymentModel(connection, 'gateway_').countDocuments();
+  const newService = (publish?: TestEvents['publish']) => payments.service(publish);
+  const recorded = () => payments.recorded();
   const published = async () => (await events.stored()).map(({ type, body }) => [type, JSON.parse(String(body)).data]);
 
   it('that completed are published once, however often they are reported', async () => {

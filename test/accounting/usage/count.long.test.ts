@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { RecentUsage } from '../../../src/accounting/count.ts';
 import type { Quota } from '../../../src/index.ts';
-import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 
@@ -139,8 +137,8 @@ describe('usage counters', function () {
   });
 
   /** What a process of its own has written, and remembers. */
-  async function ownRecords(userIds: readonly string[]): Promise<RecentUsage> {
-    const recentUsage = new RecentUsage();
+  async function ownRecords(userIds: readonly string[]): Promise<ReturnType<Ledger['newRecentUsage']>> {
+    const recentUsage = ledger.newRecentUsage();
     recentUsage.open();
     await ledger.add(userIds.map((userId) => ({ userId })));
     recentUsage.add(await ledger.usage.find({ userId: { $in: userIds } }).lean());
@@ -166,9 +164,9 @@ describe('usage counters', function () {
   });
 
   it('wait for a while before they count the records of other processes', async () => {
-    const reads = new SharedReads(database.connection, 20);
+    const reads = ledger.sharedReads(20);
     let look: Promise<unknown> = Promise.resolve();
-    const join: SharedReads['join'] = (part) => {
+    const join: typeof reads.join = (part) => {
       const found = reads.join(part);
       look = found;
       return found;

@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose';
-import { type CountDeps, createCount } from '../../../src/accounting/count.ts';
+import { type CountDeps, createCount, RecentUsage } from '../../../src/accounting/count.ts';
 import { CreditService } from '../../../src/accounting/credits.ts';
 import {
   createAccountModel,
@@ -110,6 +110,10 @@ export async function openLedger(connection: Connection) {
     counters,
     periods,
     keyTotals,
+    /** What a process remembers of its own records; nothing at first. */
+    newRecentUsage: () => new RecentUsage(),
+    /** The reads that a process shares, so many milliseconds apart. */
+    sharedReads: (interval: number) => new SharedReads(connection, interval),
     /** One process that counts. */
     counter: (
       quotas?: QuotaOptions,

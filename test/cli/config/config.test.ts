@@ -329,3 +329,32 @@ describe('the configuration from the environment', () => {
     expect(readConfiguration({ UPSTREAM_BASE_URL: upstream }).warnings).to.deep.equal([]);
   });
 });
+
+describe('CORS_ORIGINS', () => {
+  for (const wrong of [
+    'app.example.com',
+    'localhost:5173',
+    'https://app.example.com/',
+    'https://app.example.com/app',
+    'https://app.example.com:443',
+    'https://App.example.com',
+    'https://*.example.com',
+    'https://user@app.example.com',
+    'null',
+    'https://app.example.com,',
+    '*,https://app.example.com',
+    'https://app.example.com https://other.example.com',
+  ]) {
+    it(`of '${wrong}' is refused, and the error says what it takes`, () => {
+      expect(() => readConfiguration({ CORS_ORIGINS: wrong }))
+        .to.throw(/^CORS_ORIGINS: must be origins without a path or a slash at the end, such as https:/)
+        .with.property('param', 'CORS_ORIGINS');
+    });
+  }
+
+  it('takes the origins of apps and extensions, and none', () => {
+    const origins = ['app://obsidian.md', 'chrome-extension://abcdefgh', 'http://[::1]:5173', 'capacitor://localhost'];
+    expect(readConfiguration({ CORS_ORIGINS: origins.join(',') }).corsOrigins).to.deep.equal(origins);
+    expect(readConfiguration({ CORS_ORIGINS: 'none' }).corsOrigins).to.deep.equal([]);
+  });
+});

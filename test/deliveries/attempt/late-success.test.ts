@@ -1,10 +1,7 @@
 import { expect } from 'chai';
-import type { Next } from '../../../src/deliveries/claims.ts';
-import { createManualAttempts } from '../../../src/deliveries/manual-attempt.ts';
-import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { claimsOf, claimTerms, noJobs } from '../claims-of.ts';
-import { fakeWebhooks, noRateLimits } from '../delivery-services.ts';
+import { fakeWebhooks } from '../delivery-services.ts';
+import { type Deliveries, type Next, openDeliveries, type StoredDeliveries } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 const attempt = { deliveryId: 'dlv_1', attempt: 1 };
@@ -13,13 +10,15 @@ const failure = { status: 500, code: 'http_500' as const, durationMs: 1, respons
 
 describe('An outcome that arrives after the lease has lapsed', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
-  let deliveries: DeliveryModel;
+  let processes: Deliveries;
+  let deliveries: StoredDeliveries;
   /** Of the attempts that were recorded, whose they were and what the receiver answered. */
   let told: [owner: string, status: number | undefined][];
 
   before(async () => {
     database = await freshDatabase();
-    deliveries = createDeliveryModel(database.connection, 'gateway_');
+    processes = openDeliveries(database.connection);
+    ({ deliveries } = processes);
   });
   beforeEach(async () => {
     told = [];
@@ -34,17 +33,14 @@ describe('An outcome that arrives after the lease has lapsed', () => {
     const webhooks = fakeWebhooks();
     webhooks.add('http://127.0.0.1:9/');
     return {
-      scheduled: claimsOf(deliveries, owner, lease, { onAttempt }),
-      manual: createManualAttempts({
-        ...claimTerms(deliveries, owner, lease),
+      scheduled: processes.claims(owner, lease, { onAttempt }),
+      manual: processes.manual({
+        owner,
+        lease,
         onAttempt,
         // the request was sent before the process stood still
         send: async () => answer,
         target: webhooks.forDelivery,
-        body: async () => Buffer.from('{}'),
-        sendRates: noRateLimits,
-        jobs: noJobs,
-        userAgent: 'test',
       }),
     };
   };

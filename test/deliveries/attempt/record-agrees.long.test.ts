@@ -4,13 +4,13 @@ import { createServer, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import type { ModelGateway } from '../../../src/index.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { listenOn } from '../../support/listen.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import { until } from '../../support/until.ts';
+import type { StoredDelivery } from './harness.ts';
 
 const script = fileURLToPath(new URL('../worker/worker-process.ts', import.meta.url));
 const appName = 'record-agrees';
@@ -63,7 +63,10 @@ async function startNumberedReceiver() {
 }
 
 /** Where what is recorded of a delivery differs from what its receiver saw of it. */
-function disagreements(delivery: DeliveryDocument, arrivals: readonly Arrival[]): string[] {
+function disagreements(
+  delivery: Pick<StoredDelivery, 'state' | 'attempts' | 'eventId' | 'lease'>,
+  arrivals: readonly Arrival[],
+): string[] {
   const { state, attempts, eventId, lease } = delivery;
   const found: string[] = [];
   const mine = arrivals.filter((arrival) => arrival.eventId === eventId);
@@ -167,7 +170,7 @@ describe('The record of a delivery', function () {
     const workers = await Promise.all([startWorker(), startWorker()]);
     const endsAt = performance.now() + stress;
     await Promise.all([publish(endsAt), breakWrites(endsAt), stopInTurn(workers, endsAt)]);
-    const collection = database.connection.collection<DeliveryDocument>('gateway_deliveries');
+    const collection = database.connection.collection<StoredDelivery>('gateway_deliveries');
     await until(async () => (await collection.countDocuments({ state: 'pending' })) === 0, 120_000);
     for (const worker of workers) {
       worker.send('close');

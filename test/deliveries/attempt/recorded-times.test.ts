@@ -1,21 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createManualAttempts } from '../../../src/deliveries/manual-attempt.ts';
-import { createDeliveryModel } from '../../../src/deliveries/model.ts';
 import { createNetwork } from '../../faults/cluster/network.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { claimTerms, noJobs } from '../claims-of.ts';
 import {
   type DeliveryServices,
   ended,
   type FakeWebhooks,
   fakeWebhooks,
-  noRateLimits,
   payment,
   startDeliveryServices,
 } from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
+import { openDeliveries } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 /** `$$NOW` is up to 10 ms behind the server's own clock, and a busy machine waits for nobody. Milliseconds. */
@@ -88,24 +85,18 @@ describe('The recorded time of an attempt', () => {
     uri.searchParams.set('directConnection', 'true');
     const far = await mongoose.createConnection(uri.href).asPromise();
     try {
-      const deliveries = createDeliveryModel(far, 'gateway_');
-      await deliveries.create(pendingDelivery('dlv_1'));
+      const processes = openDeliveries(far);
+      await processes.deliveries.create(pendingDelivery('dlv_1'));
       const sent: { readonly at: number; readonly startedAt: Date | undefined }[] = [];
-      const terms = claimTerms(deliveries);
-      // a process that works has read the clock
-      await terms.clock.now();
-      const manual = createManualAttempts({
-        ...terms,
+      const manual = processes.manual({
         async send({ startedAt }) {
           sent.push({ at: Date.now(), startedAt });
           return { ...(startedAt && { startedAt }), status: 200, durationMs: 1, response: '' };
         },
         target: webhooks.forDelivery,
-        body: async () => Buffer.from('{}'),
-        sendRates: noRateLimits,
-        jobs: noJobs,
-        userAgent: 'test',
       });
+      // a process that works has read the clock
+      await manual.clock.now();
       const wait = 500;
       const answer = network.inject({ action: 'hold', way: 'down' });
       const claiming = manual.claim('usr_1', 'dlv_1');

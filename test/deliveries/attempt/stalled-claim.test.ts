@@ -1,11 +1,8 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { Attempts } from '../../../src/deliveries/attempt.ts';
-import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
-import { NotSentError } from '../../../src/deliveries/send.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { claimsOf, claimTerms, noJobs } from '../claims-of.ts';
-import { fakeWebhooks, noRateLimits } from '../delivery-services.ts';
+import { fakeWebhooks } from '../delivery-services.ts';
+import { type Deliveries, openDeliveries, type StoredDeliveries, sendWith } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 describe('An attempt whose claim was answered late', () => {
@@ -13,11 +10,13 @@ describe('An attempt whose claim was answered late', () => {
   const webhooks = fakeWebhooks();
   const webhookId = webhooks.add('http://127.0.0.1:9/');
   let connection: Connection;
-  let deliveries: DeliveryModel;
+  let processes: Deliveries;
+  let deliveries: StoredDeliveries;
 
   before(async () => {
     connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
-    deliveries = createDeliveryModel(connection, 'gateway_');
+    processes = openDeliveries(connection);
+    ({ deliveries } = processes);
     await deliveries.createIndexes();
   });
   beforeEach(() => deliveries.deleteMany({}));
@@ -38,24 +37,14 @@ describe('An attempt whose claim was answered late', () => {
     let sent = 0;
     await deliveries.create({ ...pendingDelivery('dlv_1'), webhookId });
     if (given.answerAfter > 0) await answerAfter(given.answerAfter);
-    const terms = claimTerms(deliveries, 'worker', given.lease);
-    const attempts = new Attempts({
-      ...terms,
-      claims: claimsOf(deliveries, 'worker', given.lease),
-      async send({ maySend = () => true }) {
-        if (!maySend()) throw new NotSentError();
+    const make = processes.scheduled({
+      lease: given.lease,
+      send: sendWith({ status: 200, durationMs: 1, response: '' }, () => {
         sent += 1;
-        return { status: 200, durationMs: 1, response: '' };
-      },
+      }),
       target: webhooks.forDelivery,
-      body: async () => Buffer.from('{}'),
-      sendRates: noRateLimits,
-      jobs: noJobs,
-      retryDelays: [],
-      userAgent: 'test',
     });
-    const ref = { deliveryId: 'dlv_1', webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
-    await attempts.make(ref, attempts.prepare(ref).prepared);
+    await make('dlv_1');
     const { state, starts, lease, attempts: made } = await deliveries.findById('dlv_1').orFail().lean();
     return { sent, state, starts, lease, attempts: made.length };
   }

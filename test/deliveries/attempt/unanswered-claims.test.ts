@@ -1,10 +1,9 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createNetwork } from '../../faults/cluster/network.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
-import { claimsOf } from '../claims-of.ts';
+import { type Deliveries, openDeliveries, type StoredDeliveries, type StoredDelivery } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 const delivery = pendingDelivery('dlv_1');
@@ -14,21 +13,22 @@ describe('A claim that the database has written, and not confirmed in time', () 
   /** Milliseconds. */
   const lease = 60;
   let connection: Connection;
-  let deliveries: DeliveryModel;
+  let processes: Deliveries;
+  let deliveries: StoredDeliveries;
 
   function failing(mode: 'off' | 'alwaysOn' | { times: number }, data: object = {}): Promise<unknown> {
     const command = { configureFailPoint: 'failCommand', mode, data: { appName, failCommands: ['update'], ...data } };
     return connection.getClient().db('admin').command(command);
   }
 
-  async function tryToClaim(owner: string, given: { at?: DeliveryModel; lease?: number } = {}): Promise<string> {
-    const claims = claimsOf(given.at ?? deliveries, owner, given.lease ?? lease);
+  async function tryToClaim(owner: string, given: { at?: Deliveries; lease?: number } = {}): Promise<string> {
+    const claims = (given.at ?? processes).claims(owner, given.lease ?? lease);
     const made = claims.claim({ deliveryId: delivery._id, attempt: delivery.attempt });
     return made.then((claim) => (claim ? 'claimed' : 'not claimed')).catch(() => 'unconfirmed');
   }
 
   /** What is stored, once the delivery may be claimed. */
-  async function free(): Promise<DeliveryDocument> {
+  async function free(): Promise<Pick<StoredDelivery, 'starts'>> {
     for (;;) {
       const found = await deliveries.findOne({ $expr: { $lte: ['$claimableAt', '$$NOW'] } }).lean();
       if (found) return found;
@@ -37,7 +37,8 @@ describe('A claim that the database has written, and not confirmed in time', () 
 
   before(async () => {
     connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
-    deliveries = createDeliveryModel(connection, 'gateway_');
+    processes = openDeliveries(connection);
+    ({ deliveries } = processes);
     await deliveries.createIndexes();
   });
   beforeEach(async () => {
@@ -76,9 +77,9 @@ describe('A claim that the database has written, and not confirmed in time', () 
     uri.searchParams.set('directConnection', 'true');
     const slow = await mongoose.createConnection(uri.href).asPromise();
     try {
-      const at = createDeliveryModel(slow, 'gateway_');
+      const at = openDeliveries(slow);
       // the connection is open by then
-      await at.findOne();
+      await at.deliveries.findOne();
       const answer = network.inject({ action: 'hold', way: 'down' });
       const late = tryToClaim('slow', { at });
       await until(async () => (await free()).starts !== 0);

@@ -1,12 +1,7 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { Attempts, startLimit } from '../../../src/deliveries/attempt.ts';
-import { createDeliveryModel } from '../../../src/deliveries/model.ts';
-import { createFindRecoverable } from '../../../src/deliveries/recoveries.ts';
-import { createEventModel } from '../../../src/events/model.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { claimsOf, claimTerms, noJobs } from '../claims-of.ts';
-import { noRateLimits } from '../delivery-services.ts';
+import { openDeliveries } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 describe('A read that fails while no code waits for it', () => {
@@ -38,35 +33,28 @@ describe('A read that fails while no code waits for it', () => {
   });
 
   it('does not end a process that counts what a recovery will find', async () => {
-    const deliveries = createDeliveryModel(connection, 'gateway_');
-    const events = createEventModel(connection, 'gateway_');
-    await Promise.all([deliveries.createIndexes(), events.createIndexes()]);
+    const { deliveries, recoverable } = openDeliveries(connection);
+    await Promise.all([deliveries.createIndexes(), connection.createCollection('gateway_events')]);
     const since = new Date(Date.now() - 60_000);
     const wanted = { userId: 'usr_1', webhookId: 'wh_1', states: ['failed', 'skipped'] as const, since };
     await failing('alwaysOn', { failCommands: ['aggregate'], errorCode: 11_600 });
-    const { count } = createFindRecoverable(deliveries, events);
+    const { count } = recoverable();
     const error = await count({ ...wanted, until: new Date() }, 10).catch((reason: unknown) => reason);
     expect(error).to.include({ code: 11_600 });
     await new Promise((resolve) => setImmediate(resolve));
   });
 
   it('does not end a process that records an attempt whose workers died', async () => {
-    const deliveries = createDeliveryModel(connection, 'gateway_');
-    const { _id } = await deliveries.create({ ...pendingDelivery('dlv_1'), starts: startLimit });
+    const { deliveries, scheduled } = openDeliveries(connection);
+    const { _id } = await deliveries.create({ ...pendingDelivery('dlv_1'), starts: 4 });
     const unreadable = () => Promise.reject(new Error('it cannot be read'));
-    const attempts = new Attempts({
-      ...claimTerms(deliveries),
-      claims: claimsOf(deliveries),
+    const make = scheduled({
       send: () => expect.fail('it was sent'),
       target: unreadable,
       body: unreadable,
-      sendRates: noRateLimits,
-      jobs: noJobs,
       retryDelays: [60_000],
-      userAgent: 'test',
     });
-    const ref = { deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
-    await attempts.make(ref, attempts.prepare(ref).prepared);
+    await make(_id);
     const [attempt] = (await deliveries.findById(_id).lean())?.attempts ?? [];
     expect(attempt).to.include({ code: 'worker_crashed' });
   });

@@ -1,4 +1,3 @@
-import { startLimit } from '../../../src/deliveries/attempt.ts';
 import type { CancelReason, DeliveryState } from '../../../src/deliveries/model.ts';
 
 /** What a delivery should be. */
@@ -156,7 +155,7 @@ export class DeliveryModel {
   /** Claims one that can be; whether there is something to send. */
   claim(delivery: ModelDelivery, begun: Begun): boolean {
     Object.assign(delivery, { holder: begun.serial, isClaimable: false, starts: delivery.starts + 1 });
-    if (delivery.starts > startLimit) {
+    if (delivery.starts > 4) {
       this.#record(delivery, delivery.attempt, false);
       return false;
     }

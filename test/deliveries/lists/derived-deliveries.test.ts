@@ -1,7 +1,5 @@
 import { expect } from 'chai';
 import express from 'express';
-import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
-import type { EventDocument } from '../../../src/events/model.ts';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { newId } from '../../support/ids.ts';
@@ -10,6 +8,19 @@ import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
 import { low } from '../over-http.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
+
+interface StoredDelivery {
+  _id: string;
+  eventId: string;
+  [field: string]: unknown;
+}
+
+interface StoredEvent {
+  _id: string;
+  created: Date;
+  body: Buffer;
+  idempotencyKey: string;
+}
 
 describe('Deliveries of an event that no worker has taken yet', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -49,8 +60,8 @@ describe('Deliveries of an event that no worker has taken yet', () => {
   }
   // biome-ignore lint/suspicious/noExplicitAny: as above
   const list = async (query: string): Promise<any[]> => (await call('GET', `/deliveries?${query}`)).body.data;
-  const stored = () => database.connection.collection<DeliveryDocument>('gateway_deliveries');
-  const events = () => database.connection.collection<EventDocument>('gateway_events');
+  const stored = () => database.connection.collection<StoredDelivery>('gateway_deliveries');
+  const events = () => database.connection.collection<StoredEvent>('gateway_events');
   const [ofOne, ofAll] = [() => webhookIds[0] ?? '', () => [...webhookIds].sort()];
 
   it('are listed as pending, and shown', async () => {
@@ -129,7 +140,7 @@ describe('Deliveries of an event that no worker has taken yet', () => {
 
   it('count as pending in lists by state, even if one millisecond has more events than a list reads', async () => {
     const { id: older } = await gateway.publish(low);
-    const like = (await events().findOne({ _id: older })) as EventDocument;
+    const like = (await events().findOne({ _id: older })) as StoredEvent;
     const created = new Date(like.created.getTime() + 1);
     const ofOneMillisecond = Array.from({ length: 2_001 }, () => {
       const _id = newId('evt', created.getTime());

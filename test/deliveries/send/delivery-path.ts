@@ -31,12 +31,19 @@ export function openDeliveryPath(choices: PathChoices = {}) {
   });
   const send = createSend(client, deadline);
   return {
-    async post(url: string, body = Buffer.from('{"id":"evt_1"}'), maySend = () => true): Promise<Outcome> {
+    /** As hosts have them. */
+    interceptors: client.interceptors,
+    async post(
+      url: string,
+      body = Buffer.from('{"id":"evt_1"}'),
+      maySend = () => true,
+      sign: (sent: Buffer) => Record<string, string> = () => ({}),
+    ): Promise<Outcome> {
       const result = await send({
         url,
         headers: { 'content-type': 'application/json' },
         body,
-        sign: () => ({}),
+        sign,
         maySend,
       });
       return { ...result, code: result.code ?? 'delivered' };

@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import { startLimit } from '../../../src/deliveries/attempt.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import {
   type DeliveryServices,
@@ -10,6 +9,9 @@ import {
   startDeliveryServices,
 } from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
+
+/** How often an attempt may be started without an end. */
+const startLimit = 4;
 
 describe('An attempt whose workers die', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;

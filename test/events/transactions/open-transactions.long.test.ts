@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { forkCompiled } from '../../support/processes/compiled-script.ts';
 import { startEvents, type TestEvents } from '../harness.ts';
@@ -17,15 +16,15 @@ const longLease = 3_000;
 describe('a transaction whose process is killed', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let connection: Connection;
-  let owners: OwnerModel;
+  let owners: TestEvents['owners'];
   let events: TestEvents;
   let child: ChildProcess | undefined;
 
   beforeEach(async () => {
     database = await freshDatabase();
     ({ connection } = database);
-    owners = createOwnerModel(connection, 'gateway_');
     events = await startEvents(connection, lease);
+    ({ owners } = events);
     await connection.collection('accounts').insertOne({ name: 'usr_1', balance: 100 });
   });
   afterEach(async () => {

@@ -1,7 +1,9 @@
 import { expect } from 'chai';
-import type { AttemptRecord, DeliveryDocument } from '../../../src/deliveries/model.ts';
 import type { Arrival } from '../receivers.ts';
 import { disagreements, isLost, isStuck, unseen } from './verdict.ts';
+
+type DeliveryDocument = Parameters<typeof isLost>[0];
+type AttemptRecord = DeliveryDocument['attempts'][number];
 
 const arrival = (at: number, status = 200): Arrival => ({
   webhook: 'good',

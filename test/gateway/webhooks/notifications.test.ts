@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import express from 'express';
 import { createModelGateway, type GatewayError, type ModelGateway } from '../../../src/index.ts';
-import type { HealthDocument } from '../../../src/webhooks/model.ts';
 import { payment } from '../../deliveries/delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
@@ -117,13 +116,13 @@ describe('a notification to a host', () => {
     async function failedBefore() {
       const [one] = gateways as [ModelGateway];
       const { id } = await one.webhooks.create(userId, { url: other.url, events: ['credits.low'] });
-      await database.connection.collection<HealthDocument>('gateway_health').insertOne({
+      await database.connection.collection<{ _id: string }>('gateway_health').insertOne({
         _id: id,
         failures: 2,
         failingSince: failedAt,
         lastFailure: { at: failedAt, deliveryId: 'dlv_1', code: 'timeout' },
         updatedAt: failedAt,
-      });
+      } as { _id: string });
       return id;
     }
 

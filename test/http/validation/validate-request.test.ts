@@ -1,36 +1,10 @@
 import { expect } from 'chai';
 import request from 'supertest';
-import type { DataOperation, RelayOperation } from '../../../src/http/operation.ts';
-import { describeSchema } from '../../../src/openapi/schemas.ts';
 import { type Listening, listen } from '../../support/listen.ts';
-import { loadSpec, type Spec, type SpecOperation, type SpecSchema } from '../../support/openapi.ts';
-import { createFakeEdge, echo, fakeOperations, goodKey } from '../fake-edge.ts';
+import { loadSpec, type Spec, type SpecOperation } from '../../support/openapi.ts';
+import { createFakeEdge, echo, type FakeOperation, fakeOperations, goodKey } from '../fake-edge.ts';
 
 const headers = { authorization: `Bearer ${goodKey}`, 'content-type': 'application/json' };
-
-describe('what a schema asks for, in words', () => {
-  const spec = { components: { schemas: { Size: { type: 'integer', minimum: 1 } } } } as unknown as Spec;
-  const table: [SpecSchema, string][] = [
-    [{ type: 'string' }, 'a string'],
-    [{ type: 'string', minLength: 8, maxLength: 256 }, 'a string of 8 to 256 characters'],
-    [{ type: 'string', maxLength: 5 }, 'a string of 5 or fewer characters'],
-    [{ type: 'array', minItems: 2, maxItems: 2 }, 'an array of 2 items'],
-    [{ type: 'integer', minimum: 1, maximum: 100 }, 'a whole number from 1 to 100'],
-    [{ $ref: '#/components/schemas/Size' }, 'a whole number, 1 or more'],
-    [{ type: 'number', maximum: 2 }, 'a number, 2 or less'],
-    [{ type: ['boolean', 'null'] }, 'true or false or null'],
-    [{ type: ['boolean', 'null'], not: { const: true } }, 'false or null'],
-    [{ enum: ['a', 'b'] }, 'one of a, b'],
-    [{ const: true }, 'true'],
-    [{ anyOf: [{ type: 'string' }, { type: 'object' }, { type: 'string' }] }, 'a string or an object'],
-    [{}, ''],
-  ];
-  for (const [schema, words] of table) {
-    it(`is ${words || 'nothing'} for ${JSON.stringify(schema)}`, () => {
-      expect(describeSchema(spec, schema)).to.equal(words);
-    });
-  }
-});
 
 /** openapi.yaml with some operations described in another way. */
 function specWith(changes: Record<string, Partial<SpecOperation>>): Spec {
@@ -49,8 +23,8 @@ function specWith(changes: Record<string, Partial<SpecOperation>>): Spec {
 
 describe('an operation that openapi.yaml describes', () => {
   let server: Listening;
-  const reply: DataOperation = { handle: async (call) => ({ status: 200, body: echo(call) }) };
-  const upload: RelayOperation = {
+  const reply: FakeOperation = { handle: async (call) => ({ status: 200, body: echo(call) }) };
+  const upload: FakeOperation = {
     async relay({ body, rawBody }, res) {
       res.end(`${typeof body} ${rawBody}`);
     },

@@ -69,3 +69,29 @@ describe('the beginning of an answer', () => {
     expect(await peek(data, (start) => beginsAsEvents(start.bytes()), expected)).to.equal(true);
   });
 });
+
+describe('an answer without a content type', () => {
+  for (const [bytes, isEvents] of [
+    ['data: 1\n\n', true],
+    ['data:', true],
+    ['event: a\n', true],
+    ['id: 1\n', true],
+    ['retry: 5\n', true],
+    [':\n', true],
+    ['\u00ef\u00bb\u00bfdata: 1', true],
+    ['\r\n\n\ndata: 1', true],
+    ['', undefined],
+    ['\n', undefined],
+    ['\u00ef', undefined],
+    ['\u00ef\u00bb', undefined],
+    ['ev', undefined],
+    ['\n'.repeat(2_000), false],
+    ['{"a":1}', false],
+    ['date', false],
+    [' data: 1', false],
+  ] as const) {
+    it(`${JSON.stringify(bytes.slice(0, 20))} begins an event stream: ${isEvents ?? 'too early to say'}`, () => {
+      expect(beginsAsEvents(Buffer.from(bytes, 'latin1'))).to.equal(isEvents);
+    });
+  }
+});

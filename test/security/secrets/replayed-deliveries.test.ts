@@ -1,7 +1,5 @@
-import { createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import express from 'express';
-import { shownHeaders, signatureHeaders } from '../../../src/deliveries/signature.ts';
 import {
   type ReceiverError,
   type WebhookEvent,
@@ -9,6 +7,7 @@ import {
   webhookReceiver,
 } from '../../../src/receiver/index.ts';
 import { listen } from '../../support/listen.ts';
+import { signBody, standardWebhookSignature } from '../../support/signature.ts';
 
 const secret = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD';
 const body = Buffer.from('{"id":"evt_1","type":"credits.low","data":{}}');
@@ -16,19 +15,19 @@ type Headers = Record<string, string>;
 
 /** The headers of a delivery that was made some seconds ago. */
 function headersFrom(secondsAgo: number, by = secret): Headers {
-  const attempt = { eventId: 'evt_1', startedAt: new Date(Date.now() - secondsAgo * 1_000) };
-  const secrets = { service: secret, standard: [by] };
+  const timestamp = String(Math.floor(Date.now() / 1_000 - secondsAgo));
   return {
-    ...shownHeaders({ ...attempt, test: false, userAgent: 'test' }),
-    ...signatureHeaders({ ...attempt, secrets }, body),
+    'content-type': 'application/json',
+    'user-agent': 'test',
+    'webhook-id': 'evt_1',
+    'webhook-timestamp': timestamp,
+    'x-service-signature': signBody(body, secret),
+    'webhook-signature': standardWebhookSignature('evt_1', timestamp, body, by),
   };
 }
 
-/** `webhook-signature` as the specification says, by code of the test's own. */
-function signed(timestamp: string | number, content: Buffer | string = body, id = 'evt_1'): string {
-  const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
-  return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(content).digest('base64')}`;
-}
+const signed = (timestamp: string, content: Buffer | string = body) =>
+  standardWebhookSignature('evt_1', timestamp, content, secret);
 
 const without = (headers: Headers, ...names: string[]) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));

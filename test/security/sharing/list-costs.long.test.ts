@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect } from 'chai';
 import express from 'express';
 import type { Connection } from 'mongoose';
-import type { DeliveryState } from '../../../src/deliveries/model.ts';
 import { type ModelGateway, scopes } from '../../../src/index.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { createGateway } from '../../support/gateway.ts';
@@ -15,7 +14,7 @@ let now = Date.now();
 const types = ['credits.low', 'payment.completed'] as const;
 
 /** Most have a pending delivery and a failed one: they are looked at for `pending`, and stand `failed`. */
-function statesOf(i: number): readonly DeliveryState[] {
+function statesOf(i: number): readonly ('pending' | 'delivered' | 'failed' | 'canceled')[] {
   if (i % 100 === 0) return ['delivered', 'delivered'];
   if (i % 100 === 1) return ['canceled', 'canceled'];
   if (i === 2) return ['pending', 'delivered'];

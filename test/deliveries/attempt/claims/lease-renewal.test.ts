@@ -1,27 +1,26 @@
 import { expect } from 'chai';
-import { Attempts } from '../../../../src/deliveries/attempt.ts';
-import { type AttemptResult, Claims } from '../../../../src/deliveries/claims.ts';
-import { createManualAttempts } from '../../../../src/deliveries/manual-attempt.ts';
-import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../../src/deliveries/model.ts';
-import type { DeliveryRequest } from '../../../../src/deliveries/send.ts';
 import { freshDatabase } from '../../../support/mongo.ts';
 import { eventually, until } from '../../../support/until.ts';
-import { claimTerms, noJobs } from '../../claims-of.ts';
-import { fakeWebhooks, noRateLimits } from '../../delivery-services.ts';
+import { fakeWebhooks } from '../../delivery-services.ts';
+import { type Attempting, type Deliveries, openDeliveries, type StoredDeliveries } from '../harness.ts';
 import { pendingDelivery } from '../pending-delivery.ts';
+
+type DeliveryRequest = Parameters<Attempting['send']>[0];
 
 const lease = 3_000;
 const answer = { status: 500, code: 'http_500' as const, durationMs: 1, response: '' };
 
 describe('A lease', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
-  let deliveries: DeliveryModel;
+  let processes: Deliveries;
+  let deliveries: StoredDeliveries;
   const webhooks = fakeWebhooks();
   const webhookId = webhooks.add('http://127.0.0.1:9/');
 
   before(async () => {
     database = await freshDatabase();
-    deliveries = createDeliveryModel(database.connection, 'gateway_');
+    processes = openDeliveries(database.connection);
+    ({ deliveries } = processes);
   });
   beforeEach(async () => {
     await deliveries.deleteMany({});
@@ -33,19 +32,15 @@ describe('A lease', () => {
   function sending() {
     const requests = new Map<string, DeliveryRequest>();
     let end: () => void = () => {};
-    const ended = new Promise<AttemptResult>((resolve) => {
+    const ended = new Promise<typeof answer>((resolve) => {
       end = () => resolve(answer);
     });
     return {
       parts: {
-        ...claimTerms(deliveries, 'worker', lease),
+        lease,
         renewInterval: 100,
         target: webhooks.forDelivery,
-        body: async () => Buffer.from('{}'),
-        sendRates: noRateLimits,
-        jobs: noJobs,
         retryDelays: [600_000],
-        userAgent: 'test',
         send(request: DeliveryRequest) {
           requests.set(request.attempt?.deliveryId ?? '', request);
           return ended;
@@ -57,29 +52,26 @@ describe('A lease', () => {
     };
   }
 
-  type Parts = ReturnType<typeof sending>['parts'];
+  interface Until {
+    claimableAt?: Date;
+    manual?: { until: Date };
+  }
   const kinds = {
     scheduled: {
-      make(parts: Parts) {
-        const attempts = new Attempts({ ...parts, claims: new Claims(parts) });
-        return (deliveryId: string) => {
-          const ref = { deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
-          return attempts.make(ref, attempts.prepare(ref).prepared);
-        };
-      },
+      make: (parts: Attempting) => processes.scheduled(parts),
       lose: { $set: { lease: null } },
-      endOf: ({ claimableAt }: DeliveryDocument) => claimableAt,
+      endOf: ({ claimableAt }: Until) => claimableAt,
     },
     manual: {
-      make(parts: Parts) {
-        const attempts = createManualAttempts(parts);
+      make(parts: Attempting) {
+        const attempts = processes.manual(parts);
         return async (deliveryId: string) => {
           const claim = (await attempts.claim('usr_1', deliveryId)) ?? expect.fail('nothing was claimed');
           await attempts.make(claim);
         };
       },
       lose: { $unset: { manual: 1 as const } },
-      endOf: ({ manual }: DeliveryDocument) => manual?.until,
+      endOf: ({ manual }: Until) => manual?.until,
     },
   };
   for (const [kind, { make, lose, endOf }] of Object.entries(kinds)) {

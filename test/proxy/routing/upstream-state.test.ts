@@ -1,8 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
+import fc from 'fast-check';
 import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
-import { outboundError } from '../../../src/outbound/outbound-error.ts';
-import { Breaker, Circuit } from '../../../src/proxy/upstream-state.ts';
+import { OutboundError, outboundError } from '../../../src/outbound/outbound-error.ts';
+import {
+  AwaitedResponses,
+  Breaker,
+  CallPlace,
+  Circuit,
+  StreamUsage,
+  UpstreamCalls,
+} from '../../../src/proxy/upstream-state.ts';
 
 describe('The breaker of an upstream', () => {
   const answer = (status: number) => async () => ({ status }) as OutboundResponse;
@@ -181,5 +189,167 @@ describe('a circuit', () => {
     circuit.count('failure', false, 1_000);
     circuit.countEnd(false, 1_000);
     expect(circuit.state).to.equal('half_open');
+  });
+});
+
+describe('The calls under way to an upstream', () => {
+  /** Begins calls of an account until one is refused; answers how many there were, and the refusal. */
+  function fill(calls: UpstreamCalls, userId: string) {
+    for (let count = 0; ; count += 1) {
+      const refusal = calls.enter(userId);
+      if (refusal) return { count, refusal };
+    }
+  }
+
+  it('are limited to two thirds of the places for one account, and of the rest for each next one', () => {
+    const calls = new UpstreamCalls(300);
+    const counts = ['a', 'b', 'c', 'd', 'e'].map((userId) => fill(calls, userId).count);
+    expect(counts).to.deep.equal([200, 66, 22, 8, 2]);
+    expect(calls.enter('new')).to.equal(undefined);
+  });
+
+  it('are refused as rate_limit_exceeded beyond the share of an account, and as overloaded when all places are taken', () => {
+    const calls = new UpstreamCalls(4);
+    const { count, refusal } = fill(calls, 'a');
+    expect([count, refusal.code, refusal.headers['retry-after']]).to.deep.equal([2, 'rate_limit_exceeded', '1']);
+    expect(refusal.message).to.match(/^This account already has 2 model calls under way/);
+    fill(calls, 'b');
+    fill(calls, 'c');
+    const full = calls.enter('d');
+    expect([full?.code, full?.headers['retry-after']]).to.deep.equal(['overloaded', '1']);
+  });
+
+  it('spread evenly over two accounts as calls end', () => {
+    const calls = new UpstreamCalls(300);
+    const held = { a: fill(calls, 'a').count, b: fill(calls, 'b').count };
+    for (let turn = 0; turn < 1_000; turn += 1) {
+      for (const userId of ['a', 'b'] as const) {
+        calls.leave(userId);
+        held[userId] -= 1;
+        for (const next of ['b', 'a'] as const) held[next] += fill(calls, next).count;
+      }
+    }
+    expect(Math.abs(held.a - held.b)).to.be.below(5);
+  });
+
+  it('never exceed the limit, and leave every place free at the end, in any order', () => {
+    const step = fc.record({ call: fc.nat(19), upstream: fc.nat(3), ends: fc.boolean() });
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 12 }), fc.array(step, { maxLength: 300 }), (limit, steps) => {
+        const upstreams = Array.from({ length: 3 }, () => new UpstreamCalls(limit));
+        const places = Array.from({ length: 20 }, (_, i) => new CallPlace(`usr_${i % 6}`));
+        const at = new Map<number, number>();
+        for (const { call, upstream, ends } of steps) {
+          const calls = upstreams[upstream];
+          const present = [...at].filter(([, one]) => one === upstream);
+          if (ends || !calls) {
+            places[call]?.release();
+            at.delete(call);
+          } else if (!places[call]?.moveTo(calls)) {
+            at.set(call, upstream);
+          } else if (!present.some(([other]) => other % 6 === call % 6)) {
+            expect(present, 'an account without a call is refused at a full upstream only').to.have.length(limit);
+          }
+          for (const i of upstreams.keys()) {
+            expect([...at.values()].filter((one) => one === i).length).to.be.at.most(limit);
+          }
+        }
+        for (const place of places) place.release();
+        expect(upstreams.map((calls) => fill(calls, 'usr_0').count)).to.deep.equal(
+          Array(3).fill(Math.max(1, Math.floor((limit * 2) / 3))),
+        );
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+const minute = 60_000;
+
+describe('An upstream that is asked for responses', () => {
+  let now = 0;
+  let awaited: AwaitedResponses;
+  let calls: { readonly answer: () => void; readonly fail: (code: string) => void }[];
+
+  beforeEach(() => {
+    now = 0;
+    awaited = new AwaitedResponses(10 * minute, () => now);
+    calls = [];
+  });
+
+  function call(count: number): void {
+    for (let i = 0; i < count; i += 1) {
+      awaited.sent();
+      calls.push({
+        answer: () => awaited.answered(),
+        fail: (code) => awaited.failed(new OutboundError(code as never, code)),
+      });
+    }
+  }
+
+  it('hangs once five calls have waited for five minutes, and no longer when one is answered', () => {
+    call(4);
+    now = 6 * minute;
+    expect([awaited.waiting, awaited.isHanging]).to.deep.equal([4, false]);
+    call(1);
+    expect(awaited.isHanging).to.equal(true);
+    calls[2]?.answer();
+    call(3);
+    expect([awaited.waiting, awaited.isHanging]).to.deep.equal([7, false]);
+    now += 5 * minute;
+    expect(awaited.isHanging).to.equal(true);
+  });
+
+  it('does not hang before five minutes without a response are over, however many wait', () => {
+    call(100);
+    now = 5 * minute - 1;
+    expect(awaited.isHanging).to.equal(false);
+    now += 1;
+    expect(awaited.isHanging).to.equal(true);
+  });
+
+  it('hangs on while calls are given up, until one is answered', () => {
+    awaited = new AwaitedResponses(4_000, () => now);
+    call(5);
+    now = 4_000;
+    for (const { fail } of calls) fail('timeout');
+    expect([awaited.waiting, awaited.isHanging]).to.deep.equal([0, true]);
+    // without calls nobody knows
+    now += 15 * minute;
+    expect(awaited.isHanging).to.equal(false);
+    call(1);
+    calls[5]?.answer();
+    expect(awaited.isHanging).to.equal(false);
+  });
+
+  it('does not hang because clients leave or connections fail', () => {
+    call(5);
+    now = 9 * minute;
+    for (const { fail } of calls) fail('aborted');
+    call(5);
+    expect([awaited.waiting, awaited.isHanging]).to.deep.equal([5, false]);
+  });
+});
+
+describe('the usage that a stream tells', () => {
+  it('remembers of each upstream which models tell it, a thousand at most, each until it refuses', () => {
+    const streamUsage = new StreamUsage(true);
+    for (let i = 0; i <= 1_000; i += 1) streamUsage.accepted(`m${i}`);
+    const remembers = () => ['m0', 'm1', 'm1000'].map((model) => streamUsage.hasAccepted(model));
+    expect(remembers()).to.deep.equal([false, true, true]);
+    streamUsage.refused('m1000');
+    expect(remembers()).to.deep.equal([false, true, false]);
+  });
+
+  it('is asked for again an hour after the refusal', () => {
+    let now = 0;
+    const streamUsage = new StreamUsage(true, () => now);
+    expect(streamUsage.isAskedFor('m')).to.equal(true);
+    expect([streamUsage.refused('m'), streamUsage.isAskedFor('m')]).to.deep.equal([true, false]);
+    now = 3_599_999;
+    expect(streamUsage.isAskedFor('m')).to.equal(false);
+    now = 3_600_000;
+    expect([streamUsage.isAskedFor('m'), streamUsage.refused('m')]).to.deep.equal([true, false]);
+    expect(new StreamUsage(false).isAskedFor('m')).to.equal(false);
   });
 });

@@ -1,6 +1,73 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { mayName, namedTexts } from '../../../src/http/json/search.ts';
+import { JsonMembers, mayName, namedTexts, searchedKey, ValueReader } from '../../../src/http/json/search.ts';
+
+const names = ['status', 'usage', 'output'];
+const kept = 64;
+
+function membersOf(text: string, step: number) {
+  const bytes = Buffer.from(text);
+  const values: Record<string, unknown> = {};
+  const lengths: Record<string, number> = {};
+  const members = new JsonMembers({
+    names,
+    keepLimit: kept,
+    onMember(name, value, length) {
+      if (length > kept) lengths[name] = length;
+      else values[name] = value;
+    },
+  });
+  for (let at = 0; at < bytes.length; at += step) members.read(bytes.subarray(at, at + step));
+  return { values, lengths, isWhole: members.isWhole };
+}
+
+const long = `["${'x'.repeat(kept)}"]`;
+const table: [name: string, text: string, expected: Partial<ReturnType<typeof membersOf>>][] = [
+  [
+    'any values',
+    '{"status":"a","usage":{"b":[1,{"c":2}]},"output":null}',
+    { values: { status: 'a', usage: { b: [1, { c: 2 }] }, output: null } },
+  ],
+  ['white space', ' {\r\n "status" :\t"a" , "x" : 1 }\n', { values: { status: 'a' } }],
+  ['an escaped key', '{"st\\u0061tus":"a"}', { values: { status: 'a' } }],
+  ['a key that is there twice', '{"status":"a","status":"b"}', { values: { status: 'b' } }],
+  [
+    'keys of objects inside',
+    '{"tools":[{"status":"x","usage":{}}],"metadata":{"usage":"1"},"status":"a"}',
+    { values: { status: 'a' } },
+  ],
+  [
+    'texts that look like keys',
+    '{"a":"\\",\\"status\\":\\"x\\"","b":"{\\\\","status":"a","c":"}"}',
+    { values: { status: 'a' } },
+  ],
+  ['characters of several bytes', '{"é😀":"é","status":"é😀"}', { values: { status: 'é😀' } }],
+  [
+    'a value too large to be held',
+    `{"output":${long},"status":"a"}`,
+    { values: { status: 'a' }, lengths: { output: long.length } },
+  ],
+  ['a key too large to be held', `{"${'k'.repeat(100)}":"x","status":"a"}`, { values: { status: 'a' } }],
+  ['an empty object', '{}', { values: {} }],
+  ['an object that breaks off', '{"status":"a","output":[', { values: { status: 'a' }, isWhole: false }],
+  ['a list', '["status","a"]', { values: {} }],
+  ['more text after the object', '{"status":"a"} {"status":"b"}', { values: { status: 'a' } }],
+];
+
+describe('members of an object', () => {
+  for (const [name, text, expected] of table) {
+    it(`are membersOf with ${name}, however the bytes are split`, () => {
+      for (const step of [1, 2, 3, 7, text.length * 4]) {
+        expect(membersOf(text, step), `by ${step}`).to.deep.equal({
+          values: {},
+          lengths: {},
+          isWhole: true,
+          ...expected,
+        });
+      }
+    });
+  }
+});
 
 const keys = ['file_id', 'file_ids', 'vector_store_ids'];
 const unread = ['metadata', 'attributes', 'parameters', 'schema', 'annotations', 'results'];
@@ -139,3 +206,76 @@ function collect(value: unknown, key: string, path: string, into: [string, strin
     }
   }
 }
+
+const keepLimit = 64 * 1024;
+const content = searchedKey('content', '{"');
+
+/** The values under `content`, valuesOf from pieces of the text that end where `cuts` says. */
+function valuesOf(text: string | Buffer, cuts: readonly number[] = []): unknown[] {
+  const bytes = Buffer.from(text);
+  const values: unknown[] = [];
+  const reader = new ValueReader(content, keepLimit, (value) => values.push(value));
+  let start = 0;
+  for (const end of [...cuts, bytes.length]) {
+    reader.read(bytes.subarray(start, end));
+    start = end;
+  }
+  expect(reader.hasLost).to.equal(false);
+  return values;
+}
+
+const cases: Readonly<Record<string, readonly [text: string, values: unknown[]]>> = {
+  escapes: [String.raw`{"content":"a\\","x":"\"content\":\"no\"","content" : "\"\\\"}\\"}`, ['a\\', '"\\"}\\']],
+  'escaped surrogates': [String.raw`{"content":"\ud83d\ude00\ud83d","content":"\u0022"}`, ['😀\ud83d', '"']],
+  'UTF-8 sequences': ['{"content":"é€😀","content":{"ключ":"日本"}}', ['é€😀', { ключ: '日本' }]],
+  'nested objects': [
+    '{"content":{"a":{"b":"}","c":[{"d":"{\\"}"}]},"content":"in"}, "content":\n\t{}}',
+    [{ a: { b: '}', c: [{ d: '{"}' }] }, content: 'in' }, {}],
+  ],
+  'an event stream': [
+    'data: {"content":"a"}\n\n: "conten\ndata: {"content":null}\n\ndata: {"content" \r\n:\t"b"}\n\n',
+    ['a', 'b'],
+  ],
+  'what only looks like the key': [
+    '["content","content" "content":"a", "con"content":"b", "content"content":"c","content":"content":"d"]',
+    ['a', 'b', 'content'],
+  ],
+};
+
+describe('the value reader', () => {
+  for (const [what, [text, values]] of Object.entries(cases)) {
+    it(`finds the same values however the bytes are cut: ${what}`, () => {
+      const { length } = Buffer.from(text);
+      expect(valuesOf(text)).to.deep.equal(values);
+      for (let first = 0; first <= length; first += 1) {
+        for (let second = first; second <= length; second += 1) {
+          expect(valuesOf(text, [first, second]), `cut at ${first} and ${second}`).to.deep.equal(values);
+        }
+      }
+      const everywhere = Array.from({ length }, (_, i) => i);
+      expect(valuesOf(text, everywhere), 'byte for byte').to.deep.equal(values);
+    });
+  }
+
+  it('reads a megabyte of long values byte by byte in less than 4 seconds of CPU time', () => {
+    const long = 'x\\"é'.repeat(9_000);
+    const text = Buffer.from(`data: {"content":${JSON.stringify({ a: long })}}\n\n`.repeat(16));
+    expect(text.length).to.be.above(1_000_000);
+    const everywhere = Array.from({ length: text.length }, (_, i) => i);
+    const began = process.cpuUsage();
+    const values = valuesOf(text, everywhere);
+    const { user, system } = process.cpuUsage(began);
+    expect(values).to.deep.equal(valuesOf(text));
+    expect((user + system) / 1e6, 'CPU seconds').to.be.below(4);
+  });
+
+  it('drops a value beyond its limit, and finds the next one', () => {
+    for (const size of [1, 1_000, keepLimit - 1]) {
+      const values: unknown[] = [];
+      const reader = new ValueReader(content, keepLimit, (value) => values.push(value));
+      const bytes = Buffer.from(`{"content":"${'x'.repeat(2 * keepLimit)}","content":"next"}`);
+      for (let at = 0; at < bytes.length; at += size) reader.read(bytes.subarray(at, at + size));
+      expect([reader.hasLost, values], `pieces of ${size}`).to.deep.equal([true, ['next']]);
+    }
+  });
+});

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { daysBetween, seriesOf } from '../../src/dashboard/page/account/usage-series.ts';
+import { toOptions, toTexts } from '../../src/dashboard/page/webhooks/option-texts.ts';
 
 const none = {
   input_tokens: 0,
@@ -42,5 +43,30 @@ describe('the series of a chart of usage', () => {
     expect(series.map(({ name }) => name)).to.deep.equal(['a', 'b', 'c', 'd', '2 others']);
     expect(series.at(-1)?.values).to.deep.equal([0, 11, 0]);
     expect(seriesOf(lines.slice(0, 5), { days, by: 'model', measure: 'requests' })).to.have.length(5);
+  });
+});
+
+const empty = toTexts({});
+
+describe('the options in the form of a webhook', () => {
+  it('are sent as they are written', () => {
+    const texts = { ...empty, rate_limit: '20', filters: 'data.id = 7, "7", seven' };
+    expect(toOptions(texts)).to.deep.equal({ rate_limit: 20, filters: { 'data.id': [7, '7', 'seven'] } });
+  });
+
+  it('are refused with a rate limit that is no number, or that JSON would change', () => {
+    for (const [rate_limit, code, says] of [
+      ['many', 'invalid_type', 'rate_limit: must be a number'],
+      ['0x10', 'invalid_type', 'rate_limit: must be a number'],
+      [
+        '1524831183200260097',
+        'number_not_exact',
+        'rate_limit: 1524831183200260097 has more digits than JSON numbers keep',
+      ],
+    ] as const) {
+      expect(() => toOptions({ ...empty, rate_limit }))
+        .to.throw(says)
+        .that.includes({ code, param: 'rate_limit' });
+    }
   });
 });

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { freeSlot } from '../../../src/mongo/free-slot.ts';
+import { freeSlot } from '../../src/mongo/free-slot.ts';
 
 describe('the slots of an account', () => {
   it('are given out until none is free', () => {
