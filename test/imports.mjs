@@ -64,7 +64,6 @@ export const known = {
     'mongo/connection/replica-set',
     'mongo/connection/slow-database.long',
     'mongo/due-jobs',
-    'mongo/free-slot',
     'mongo/lease',
     'mongo/periodic',
     'mongo/prepare-database.long',
@@ -98,8 +97,7 @@ export const known = {
     'accounting/limits/exceeded',
     'accounting/limits/limiter',
     'accounting/usage/service',
-    'stored/background-claims',
-    'stored/poll-queue',
+    'stored/background',
   ],
   'a part of the command, which is no part of the package': [
     'cli/commands/deliveries-tail',

@@ -244,7 +244,7 @@ const accountSchema = new Schema<AccountDocument>(
   },
   schemaOptions,
 );
-export const createAccountModel = modelFactory('CreditAccount', 'credit_accounts', accountSchema);
+const createAccountModel = modelFactory('CreditAccount', 'credit_accounts', accountSchema);
 
 const ledgerSchema = new Schema<LedgerDocument>(
   {
@@ -256,7 +256,7 @@ const ledgerSchema = new Schema<LedgerDocument>(
   },
   schemaOptions,
 ).index({ userId: 1, at: 1 }, { name: 'userLedger' });
-export const createLedgerModel = modelFactory('CreditEntry', 'credit_ledger', ledgerSchema);
+const createLedgerModel = modelFactory('CreditEntry', 'credit_ledger', ledgerSchema);
 
 /** One completed payment. It is stored permanently, so that it cannot be booked twice. */
 export interface PaymentDocument {
@@ -286,7 +286,7 @@ const paymentSchema = new Schema<PaymentDocument>(
   },
   schemaOptions,
 );
-export const createPaymentModel = modelFactory('Payment', 'payments', paymentSchema);
+const createPaymentModel = modelFactory('Payment', 'payments', paymentSchema);
 
 /** What one key or account has used in one minute, in all processes. */
 export interface RateDocument {
@@ -329,7 +329,7 @@ const rateSchema = new Schema<RateDocument>(
   // written with w: 1: the next exchange writes again what a failover loses
   schemaOptions,
 ).index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
-export const createRateModel = modelFactory('Rate', 'rates', rateSchema);
+const createRateModel = modelFactory('Rate', 'rates', rateSchema);
 
 const exceededSchema = new Schema<ExceededDocument>(
   {

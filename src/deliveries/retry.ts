@@ -38,7 +38,7 @@ const longestWait = 24 * 3_600_000;
  * The later of the schedule's delay and what the receiver asked for, the latter at most 24 hours. In milliseconds from the end of the
  * attempt, `endedAt`, which is in milliseconds since the epoch. Pure.
  */
-export function honoringRetryAfter(
+function honoringRetryAfter(
   delay: number,
   { retryAfter, endedAt }: { readonly retryAfter: string | undefined; readonly endedAt: number },
 ): number {

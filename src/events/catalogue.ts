@@ -57,7 +57,7 @@ function toEntry(spec: Spec, type: string, operation: SpecOperation): CatalogueE
  * Reads the catalogue from openapi.yaml.
  * @throws Error if an event type has no schema of `data`, or no example
  */
-export function createCatalogue(spec: Spec) {
+function createCatalogue(spec: Spec) {
   const ajv = new Ajv2020({ strict: true, verbose: true });
   addFormats.default(ajv);
   // the target of the document's own $refs

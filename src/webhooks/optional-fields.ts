@@ -135,7 +135,7 @@ function checkValues(param: string, values: readonly FilterValue[]): void {
  * Checks filters, and returns them as they are stored: as JSON, which an index can hold beside an array. `null` if there are none.
  * @throws GatewayError `invalid_type` or `invalid_value`, naming the path or the value
  */
-export function storedFilters(filters: Filters | null): string | null {
+function storedFilters(filters: Filters | null): string | null {
   const expected = 'paths and their values, such as {"data.model": ["gpt-5"]}';
   const entries = entriesOf('filters', filters, expected, [filterLimits.paths, 'paths']);
   if (entries.length === 0) return null;
@@ -251,7 +251,7 @@ function checkHeader(name: string, value: unknown): void {
  * Checks headers, and returns them with their names in lower case. `null` if there are none.
  * @throws GatewayError `invalid_type` or `invalid_value`, naming the header, never with a value in it
  */
-export function checkedHeaders(headers: StaticHeaders | null): StaticHeaders | null {
+function checkedHeaders(headers: StaticHeaders | null): StaticHeaders | null {
   const expected = 'names and values, such as {"x-api-key": "…"}';
   const entries = entriesOf('headers', headers, expected, [headerLimits.headers, 'headers']);
   if (entries.length === 0) return null;

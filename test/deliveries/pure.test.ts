@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { createSweepCursor } from '../../src/deliveries/due.ts';
 import { eventState } from '../../src/deliveries/event-statuses.ts';
 import { adviceFor, type FailureAdvice, failures, statusFailure } from '../../src/deliveries/failures.ts';
-import { attemptsAllowed, delayAfter, honoringRetryAfter } from '../../src/deliveries/retry.ts';
+import { attemptsAllowed, delayAfter, nextAfter } from '../../src/deliveries/retry.ts';
 import { failureOf } from '../../src/deliveries/send.ts';
 import { defaultRetryDelays } from '../../src/index.ts';
 import { documentText } from '../documentation/documents.ts';
@@ -52,7 +52,18 @@ describe('The schedule where Retry-After is honored', () => {
   ];
   for (const [retryAfter, delay, expected, what] of table) {
     it(`${what}: ${retryAfter?.slice(0, 40)} after a delay of ${delay} ms`, () => {
-      expect(honoringRetryAfter(delay, { retryAfter, endedAt })).to.equal(expected);
+      const claim = {
+        delivery: { attempt: 1, maxAttempts: 2 },
+        claimedAt: { time: new Date(endedAt - 300), monotonic: 0 },
+      } as Parameters<typeof nextAfter>[0];
+      const result = {
+        code: 'http_503',
+        durationMs: 300,
+        response: '',
+        ...(retryAfter !== undefined && { retryAfter }),
+      } as const;
+      const rules = { retryDelays: [delay], honorRetryAfter: true };
+      expect(nextAfter(claim, result, rules)).to.deep.equal({ retryIn: expected });
     });
   }
 });

@@ -1,12 +1,12 @@
 import type { Connection } from 'mongoose';
-import { createCatalogue } from '../../src/events/catalogue.ts';
+import { catalogueOf } from '../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createOutbox, type SettleSubscribers } from '../../src/events/outbox.ts';
 import { createEventService, type FanOuts } from '../../src/events/service.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
-import { loadSpec } from '../support/openapi.ts';
+import { spec } from '../support/openapi.ts';
 
 export const payment = {
   type: 'payment.completed',
@@ -32,7 +32,7 @@ export async function startEvents(connection: Connection, transactionLease = 500
     connection,
     outbox: createOutbox(events, createDatabaseClock(connection)),
     owners,
-    catalogue: createCatalogue(loadSpec()),
+    catalogue: catalogueOf(spec),
     webhooks: {
       subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'], target: () => undefined, readAt: 0 }),
       subscribersIn: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),

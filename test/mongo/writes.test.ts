@@ -1,6 +1,10 @@
+import { createRequire } from 'node:module';
+import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
-import type { Connection } from 'mongoose';
+import { type Connection, mongo } from 'mongoose';
+import { freeSlot } from '../../src/mongo/free-slot.ts';
 import { TimeoutError } from '../../src/mongo/periodic.ts';
+import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { duplicatesIn, isDuplicateKey, persist } from '../../src/mongo/writes.ts';
 import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -98,5 +102,59 @@ describe('The outcome of an attempt', () => {
     expect(await persist(never, { logger: silentLogger, waits, closed }).catch((reason) => reason)).to.equal(
       unavailable,
     );
+  });
+});
+
+describe('the slots of an account', () => {
+  it('are given out until none is free', () => {
+    const taken = new Set<number>();
+    for (let i = 0; i < 20; i += 1) {
+      const slot = freeSlot(taken, 20);
+      expect(slot).to.be.within(0, 19);
+      expect(taken.has(slot as number)).to.equal(false);
+      taken.add(slot as number);
+    }
+    expect(freeSlot(taken, 20)).to.equal(null);
+  });
+
+  it('are none when as many are taken as there may be, whatever their numbers', () => {
+    expect(freeSlot(new Set([0, 7, 8]), 3)).to.equal(null);
+    expect(freeSlot(new Set([0, 7]), 3)).to.be.oneOf([1, 2]);
+  });
+});
+
+interface ErrorClass {
+  readonly name: string;
+  readonly prototype: object;
+}
+
+/** An error of one of the driver's classes: some are made by the driver's own parts alone. */
+function errorOf(errorClass: ErrorClass): unknown {
+  return Object.create(errorClass.prototype);
+}
+
+/** The driver does not export all of its classes. */
+const poolErrors = createRequire(import.meta.url)('mongodb/lib/cmap/errors.js') as Record<string, ErrorClass>;
+
+describe('An error of the driver', () => {
+  it('means that the database is unavailable when it is a network error of any class', () => {
+    const { MongoNetworkError, MongoNetworkTimeoutError } = mongo;
+    const cleared = Object.values(poolErrors).filter(({ prototype }) => prototype instanceof MongoNetworkError);
+    expect(cleared).to.have.length(2);
+    for (const one of [MongoNetworkError, MongoNetworkTimeoutError, ...cleared]) {
+      expect(isUnavailable(errorOf(one)), one.name).to.equal(true);
+    }
+  });
+
+  it('means that when Node says that the socket is closed, in an error of another realm as in Jest', () => {
+    const foreign = runInNewContext("Object.assign(new Error('write EPIPE'), { code: 'EPIPE' })");
+    expect(foreign).to.not.be.instanceOf(Error);
+    expect(isUnavailable(foreign)).to.equal(true);
+  });
+
+  it('does not mean that when it is a parse error, an invalid argument or an error of the server', () => {
+    for (const one of [mongo.MongoParseError, mongo.MongoInvalidArgumentError, mongo.MongoServerError]) {
+      expect(isUnavailable(errorOf(one)), one.name).to.equal(false);
+    }
   });
 });

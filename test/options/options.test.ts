@@ -1,5 +1,9 @@
+import { Writable } from 'node:stream';
 import { expect } from 'chai';
+import pino from 'pino';
 import { defaultRetryDelays, GatewayError, type ModelGatewayOptions } from '../../src/index.ts';
+import { formatDuration, parseDuration } from '../../src/options/kinds.ts';
+import { faultTolerant } from '../../src/options/logger.ts';
 import { resolveOptions } from '../../src/options/resolve.ts';
 import { checkUpstreams, type UpstreamOptions } from '../../src/options/upstreams.ts';
 
@@ -201,5 +205,87 @@ describe('the options of an upstream', () => {
         .to.throw(GatewayError, 'upstreams[0]: must be an object')
         .with.property('code', 'invalid_options');
     }
+  });
+});
+
+describe('a duration', () => {
+  const readable: [string, number][] = [
+    ['0', 0],
+    ['300ms', 300],
+    ['10s', 10_000],
+    ['1m', 60_000],
+    ['2h', 7_200_000],
+    ['1d', 86_400_000],
+    ['1.5s', 1_500],
+    ['0.25m', 15_000],
+    [' 5 s ', 5_000],
+  ];
+  for (const [text, ms] of readable) {
+    it(`'${text}' is ${ms} ms`, () => expect(parseDuration(text)).to.equal(ms));
+  }
+
+  for (const text of [
+    '',
+    '5',
+    '1.5',
+    '-1s',
+    '+1s',
+    '1x',
+    '1ms2',
+    '1h30m',
+    's',
+    '1e3ms',
+    '.5s',
+    '0.5ms',
+    '1 0s',
+    '9999999999999d',
+  ]) {
+    it(`'${text}' is refused`, () => expect(parseDuration(text)).to.equal(undefined));
+  }
+
+  const written: [number, string][] = [
+    [0, '0ms'],
+    [300, '300ms'],
+    [1_500, '1500ms'],
+    [60_000, '1m'],
+    [90_000, '90s'],
+    [28_800_000, '8h'],
+    [86_400_000, '1d'],
+  ];
+  for (const [ms, text] of written) {
+    it(`${ms} ms is written '${text}', which reads as the same`, () => {
+      expect(formatDuration(ms)).to.equal(text);
+      expect(parseDuration(text)).to.equal(ms);
+    });
+  }
+});
+
+describe("a host's logger", () => {
+  it('may be pino, or a child of it, which gets the fields as its own', () => {
+    const lines: Record<string, unknown>[] = [];
+    const sink = new Writable({
+      write(chunk, _encoding, done) {
+        lines.push(JSON.parse(String(chunk)));
+        done();
+      },
+    });
+    const logger = pino(sink);
+    for (const given of [logger, logger.child({ part: 'gateway' })]) {
+      faultTolerant(given).warn('an upstream fails', { upstream: 'openai' });
+      faultTolerant(given).error('nothing more');
+    }
+    expect(lines.map(({ msg, level, upstream, part }) => ({ msg, level, upstream, part }))).to.deep.equal([
+      { msg: 'an upstream fails', level: 40, upstream: 'openai', part: undefined },
+      { msg: 'nothing more', level: 50, upstream: undefined, part: undefined },
+      { msg: 'an upstream fails', level: 40, upstream: 'openai', part: 'gateway' },
+      { msg: 'nothing more', level: 50, upstream: undefined, part: 'gateway' },
+    ]);
+  });
+
+  it('gets the message first otherwise', () => {
+    const calls: unknown[][] = [];
+    const record = (...args: unknown[]) => void calls.push(args);
+    faultTolerant({ info: record, warn: record, error: record }).info('ready', { port: 3000 });
+    expect(calls).to.deep.equal([['ready', { port: 3000 }]]);
   });
 });

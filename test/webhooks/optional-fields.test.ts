@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import type { Filters, NewWebhook, WebhookPatch } from '../../src/index.ts';
-import { checkedHeaders, passes, type StaticHeaders, storedFilters } from '../../src/webhooks/optional-fields.ts';
+import { passes, toStored, toStoredHeaders } from '../../src/webhooks/optional-fields.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';
@@ -114,7 +114,7 @@ describe('the optional fields of a webhook', () => {
 /** The error that these filters are refused with. */
 function refusalOf(filters: unknown) {
   try {
-    storedFilters(filters as Filters);
+    toStored({ filters: filters as Filters });
   } catch (error) {
     return error as Error;
   }
@@ -149,13 +149,13 @@ describe('the filters of a webhook', () => {
   ];
   for (const [what, wanted, passed] of cases) {
     it(`${passed ? 'let through' : 'hold back'} an event with ${what}`, () => {
-      expect(passes(JSON.parse(String(storedFilters(wanted))), event)).to.equal(passed);
+      expect(passes(JSON.parse(String(toStored({ filters: wanted }).filters)), event)).to.equal(passed);
     });
   }
 
   it('let every event through when there are none', () => {
-    expect(storedFilters(null)).to.equal(null);
-    expect(storedFilters({})).to.equal(null);
+    expect(toStored({ filters: null }).filters).to.equal(null);
+    expect(toStored({ filters: {} }).filters).to.equal(null);
     expect(passes({}, event)).to.equal(true);
   });
 
@@ -293,7 +293,7 @@ describe('the headers of a webhook', () => {
   for (const [what, value, code, param] of wrong) {
     it(`are refused with ${what}: ${code}`, () => {
       try {
-        checkedHeaders(value as StaticHeaders);
+        toStoredHeaders(value as Record<string, string>, (json) => json);
       } catch (error) {
         expect(error).to.include({ code, param, status: 400 });
         return;

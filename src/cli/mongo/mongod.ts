@@ -171,7 +171,7 @@ function listenOnce(port: number): Promise<number | undefined> {
   });
 }
 
-export function isListening(port: number): Promise<boolean> {
+function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, loopback);
     socket.once('connect', () => {

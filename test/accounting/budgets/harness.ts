@@ -1,7 +1,7 @@
 import type { Connection } from 'mongoose';
 import { createBudgetAdmission, createReadAccountBudgets } from '../../../src/accounting/budget-admission.ts';
 import { createReadUsed } from '../../../src/accounting/budgets.ts';
-import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/model.ts';
+import { createAccountingModels } from '../../../src/accounting/model.ts';
 import type { Budget, Quota } from '../../../src/index.ts';
 import { silentLogger } from '../../support/logger.ts';
 
@@ -19,9 +19,7 @@ export const accountBudgetsFrom = (read: () => Promise<Budget[]>) => createReadA
 
 /** What has been used in one database, as of a time, and the check of a call that it is held against. */
 export function openBudgets(connection: Connection, now: () => Date) {
-  const counters = createCounterModel(connection, 'gateway_');
-  const periods = createPeriodModel(connection, 'gateway_');
-  const keyTotals = createKeyTotalModel(connection, 'gateway_');
+  const { counters, periods, keyTotals } = createAccountingModels(connection, 'gateway_');
   const readUsed = () => createReadUsed({ counters, periods, keyTotals, clock: { now: async () => now() } });
   const failing = async () => {
     throw new Error('away');

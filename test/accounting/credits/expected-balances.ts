@@ -1,13 +1,6 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import {
-  createAccountModel,
-  createCounterModel,
-  createLedgerModel,
-  createPeriodModel,
-  type UsageDocument,
-  type UsageSums,
-} from '../../../src/accounting/model.ts';
+import { createAccountingModels, type UsageDocument, type UsageSums } from '../../../src/accounting/model.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { until } from '../../support/until.ts';
 import { openUsageRecords } from '../usage/records.ts';
@@ -37,10 +30,7 @@ const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum +
 
 /** Everything that is written about what one account used and paid. */
 export function expectedBalances(connection: Connection, { userId, prices, toppedUp, quota }: Terms) {
-  const counters = createCounterModel(connection, 'gateway_');
-  const periods = createPeriodModel(connection, 'gateway_');
-  const ledger = createLedgerModel(connection, 'gateway_');
-  const accounts = createAccountModel(connection, 'gateway_');
+  const { counters, periods, ledger, accounts } = createAccountingModels(connection, 'gateway_');
   const { usage, sweep } = openUsageRecords(connection, { longestCall: 0, clockMargin: 0 });
 
   async function published(type: string): Promise<Record<string, unknown>[]> {

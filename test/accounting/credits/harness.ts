@@ -1,6 +1,6 @@
 import type { Connection } from 'mongoose';
 import { CreditService } from '../../../src/accounting/credits.ts';
-import { createAccountModel, createLedgerModel, createPaymentModel } from '../../../src/accounting/model.ts';
+import { createAccountingModels } from '../../../src/accounting/model.ts';
 import { createPaymentService } from '../../../src/accounting/payments.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
 import type { CreditOptions } from '../../../src/index.ts';
@@ -17,7 +17,7 @@ export async function startPayments(
   { publish, transaction }: Pick<TestEvents, 'publish' | 'transaction'>,
   credits?: CreditService,
 ) {
-  const payments = createPaymentModel(connection, 'gateway_');
+  const { payments } = createAccountingModels(connection, 'gateway_');
   await payments.createCollection();
   const service = (given: TestEvents['publish'] = publish) =>
     createPaymentService({
@@ -33,8 +33,7 @@ export async function startPayments(
 export async function startCredits() {
   const { connection, drop } = await freshDatabase();
   const events = await startEvents(connection);
-  const accounts = createAccountModel(connection, 'gateway_');
-  const ledger = createLedgerModel(connection, 'gateway_');
+  const { accounts, ledger } = createAccountingModels(connection, 'gateway_');
 
   function newService(options: Partial<CreditOptions> = {}): CreditService {
     return new CreditService({

@@ -1,12 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createLimitService, type LimitService, type LimitServiceDeps } from '../../../src/accounting/limits.ts';
-import {
-  createExceededModel,
-  createRateModel,
-  type ExceededDocument,
-  type ExceededModel,
-} from '../../../src/accounting/model.ts';
+import { createAccountingModels, type ExceededDocument, type ExceededModel } from '../../../src/accounting/model.ts';
 import type { EventInput, GatewayError } from '../../../src/index.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
@@ -32,7 +27,7 @@ describe('refused calls', () => {
 
   function start(deps: Partial<LimitServiceDeps> = {}): LimitService {
     const service = createLimitService({
-      rates: durableCollection(createRateModel(database.connection, 'gateway_')),
+      rates: durableCollection(createAccountingModels(database.connection, 'gateway_').rates),
       exceeded: collection,
       publish: async (input, { idempotencyKey }) => {
         published.push({ input: input as Published['input'], idempotencyKey, at: Date.now() });
@@ -79,7 +74,7 @@ describe('refused calls', () => {
     published = [];
     services = [];
     database = await freshDatabase();
-    exceeded = createExceededModel(database.connection, 'gateway_');
+    exceeded = createAccountingModels(database.connection, 'gateway_').exceeded;
     await exceeded.createIndexes();
     collection = durableCollection(exceeded);
   });

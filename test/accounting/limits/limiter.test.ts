@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { createLimiter } from '../../../src/accounting/limiter.ts';
 import { MinuteCounters, Sharing } from '../../../src/accounting/minute-counters.ts';
-import { createRateModel, type RateDocument, type RateModel } from '../../../src/accounting/model.ts';
+import { createAccountingModels, type RateDocument, type RateModel } from '../../../src/accounting/model.ts';
 import type { GatewayError, LimitOptions } from '../../../src/index.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -134,7 +134,7 @@ describe('rate limits that processes share', () => {
 
   beforeEach(async () => {
     database = await freshDatabase();
-    rates = createRateModel(database.connection, 'gateway_');
+    rates = createAccountingModels(database.connection, 'gateway_').rates;
     await rates.createIndexes();
     collection = durableCollection(rates);
   });

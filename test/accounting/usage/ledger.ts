@@ -1,18 +1,10 @@
 import type { Connection } from 'mongoose';
 import { type CountDeps, createCount, RecentUsage } from '../../../src/accounting/count.ts';
 import { CreditService } from '../../../src/accounting/credits.ts';
-import {
-  createAccountModel,
-  createCounterModel,
-  createKeyTotalModel,
-  createLedgerModel,
-  createPeriodModel,
-  createUsageModel,
-  type UsageSums,
-} from '../../../src/accounting/model.ts';
+import { createAccountingModels, type UsageSums } from '../../../src/accounting/model.ts';
 import { createQuotaOf } from '../../../src/accounting/thresholds.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
-import { createCatalogue } from '../../../src/events/catalogue.ts';
+import { catalogueOf } from '../../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createOutbox } from '../../../src/events/outbox.ts';
 import { createEventService } from '../../../src/events/service.ts';
@@ -23,25 +15,22 @@ import { noFanOut, settled } from '../../events/harness.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { newId } from '../../support/ids.ts';
 import { silentLogger } from '../../support/logger.ts';
-import { loadSpec } from '../../support/openapi.ts';
+import { spec } from '../../support/openapi.ts';
 
 /** What the property and crash tests of counting look at: records, counters, and the events that were published. */
 export async function openLedger(connection: Connection) {
-  const usage = createUsageModel(connection, 'gateway_');
-  const counters = createCounterModel(connection, 'gateway_');
-  const periods = createPeriodModel(connection, 'gateway_');
-  const keyTotals = createKeyTotalModel(connection, 'gateway_');
+  const models = createAccountingModels(connection, 'gateway_');
+  const { usage, counters, periods, keyTotals } = models;
   const events = createEventModel(connection, 'gateway_');
   const owners = createOwnerModel(connection, 'gateway_');
-  const accounts = createAccountModel(connection, 'gateway_');
-  const ledger = createLedgerModel(connection, 'gateway_');
+  const { accounts, ledger } = models;
   await buildIndexes(connection, usage, counters, periods, keyTotals, events, owners, accounts, ledger);
   const logger = silentLogger;
   const service = createEventService({
     connection,
     outbox: createOutbox(events, createDatabaseClock(connection)),
     owners,
-    catalogue: createCatalogue(loadSpec()),
+    catalogue: catalogueOf(spec),
     webhooks: {
       subscribers: async () => ({ targets: [], skipped: [], target: () => undefined, readAt: 0 }),
       subscribersIn: async () => ({ targets: [], skipped: [] }),
@@ -144,8 +133,8 @@ export async function openLedger(connection: Connection) {
     credits,
     /** What the credit ledger and the balances come to, in micro-credits, and what accounts were told of it. */
     async charged() {
-      const entries = await createLedgerModel(connection, 'gateway_').find().lean();
-      const accounts = await createAccountModel(connection, 'gateway_').find().lean();
+      const entries = await models.ledger.find().lean();
+      const accounts = await models.accounts.find().lean();
       const told = await events.find({ type: /^credits/ }).lean();
       return {
         entries: entries.filter(({ kind }) => kind === 'usage').length,

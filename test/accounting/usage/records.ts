@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose';
-import { createUsageModel } from '../../../src/accounting/model.ts';
+import { createAccountingModels } from '../../../src/accounting/model.ts';
 import { UsageService } from '../../../src/accounting/usage-writer.ts';
 import { silentLogger } from '../../support/logger.ts';
 
@@ -11,7 +11,7 @@ export function openUsageRecords(
   connection: Connection,
   given: { readonly longestCall?: number; readonly clockMargin?: number } = {},
 ) {
-  const usage = createUsageModel(connection, 'gateway_');
+  const { usage } = createAccountingModels(connection, 'gateway_');
   const { sweep } = new UsageService({ usage, logger: silentLogger, longestCall: 1_000, ...given });
   return { usage, sweep };
 }

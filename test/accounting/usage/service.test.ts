@@ -2,7 +2,7 @@ import { createHook } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createUsageModel, type UsageModel } from '../../../src/accounting/model.ts';
+import { createAccountingModels, type UsageModel } from '../../../src/accounting/model.ts';
 import { UsageService, type UsageServiceDeps } from '../../../src/accounting/usage-writer.ts';
 import type { UsageRecord } from '../../../src/index.ts';
 import type { OpenUsage } from '../../../src/options/options.ts';
@@ -31,7 +31,7 @@ describe('usage records', () => {
     errors = [];
     database = await freshDatabase();
     connection = database.connection;
-    usage = createUsageModel(connection, 'gateway_');
+    usage = createAccountingModels(connection, 'gateway_').usage;
     await usage.createIndexes();
     service = make();
   });
@@ -197,7 +197,7 @@ describe('usage records', () => {
 
   it('take one insert for calls that end at once, and an update for those that run on', async () => {
     const { monitored, commands } = await monitor();
-    const journal = make({ usage: createUsageModel(monitored, 'gateway_') });
+    const journal = make({ usage: createAccountingModels(monitored, 'gateway_').usage });
     const [short, long] = [open(), open()];
     journal.opened(short);
     journal.opened(long);
@@ -216,7 +216,7 @@ describe('usage records', () => {
     weak.getClient().on('commandStarted', ({ commandName, command }) => {
       if (commandName === 'insert') concerns.push(command.writeConcern);
     });
-    const hosted = make({ usage: createUsageModel(weak, 'gateway_') });
+    const hosted = make({ usage: createAccountingModels(weak, 'gateway_').usage });
     hosted.opened(open());
     await hosted.close();
     await weak.close();
@@ -226,7 +226,7 @@ describe('usage records', () => {
   it('are written in batches, so that a kill loses only the latest', async () => {
     // what has been gathered and not yet written when a process dies is lost: here the last five of ten calls
     const { monitored, commands } = await monitor();
-    const dying = make({ usage: createUsageModel(monitored, 'gateway_') });
+    const dying = make({ usage: createAccountingModels(monitored, 'gateway_').usage });
     const early = Array.from({ length: 5 }, () => open());
     for (const call of early) dying.opened(call);
     expect(await written(5)).to.have.lengthOf(5);

@@ -1,13 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import {
-  createAccountModel,
-  createCounterModel,
-  createLedgerModel,
-  createPeriodModel,
-  createUsageModel,
-  type UsageDocument,
-} from '../../../src/accounting/model.ts';
+import { createAccountingModels, type UsageDocument } from '../../../src/accounting/model.ts';
 import { UsageService } from '../../../src/accounting/usage-writer.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -17,11 +10,7 @@ const prefix = 'gateway_';
 
 /** What the database says about usage and money. */
 export function openRecords(connection: Connection) {
-  const usage = createUsageModel(connection, prefix);
-  const counters = createCounterModel(connection, prefix);
-  const periods = createPeriodModel(connection, prefix);
-  const ledger = createLedgerModel(connection, prefix);
-  const balances = createAccountModel(connection, prefix);
+  const { usage, counters, periods, ledger, accounts: balances } = createAccountingModels(connection, prefix);
   // another process whose time has come to close what the dead left open
   const { sweep } = new UsageService({ usage, logger: silentLogger, longestCall: 0, clockMargin: 0 });
 

@@ -5,6 +5,7 @@ import { readForm } from '../../../src/http/body/form.ts';
 import { bodyShape } from '../../../src/http/json/body-shape.ts';
 import { JsonScan } from '../../../src/http/json/scan.ts';
 import { foldCase } from '../../../src/http/json/tokens.ts';
+import { withAccountsIdempotencyKey } from '../../../src/proxy/headers.ts';
 import {
   bodyFor,
   charactersIn,
@@ -304,5 +305,22 @@ describe('the length of a recording', () => {
     wav.writeUInt16LE(1, 20);
     wav.writeUInt32LE(0, 24);
     expect(estimateSeconds(wav)).to.equal(12);
+  });
+});
+
+describe('the idempotency key of a call', () => {
+  it('is sent as a different value for every account and key, whatever their characters', () => {
+    const secret = Buffer.alloc(32, 7);
+    const pairs = [
+      ['a', 'b'],
+      ['a,b', ''],
+      ['', 'a,b'],
+      ['a","b', ''],
+      ['a', 'b","'],
+      ['A', 'b'],
+    ] as const;
+    const sent = pairs.map(([userId, key]) => withAccountsIdempotencyKey({ 'idempotency-key': key }, userId, secret));
+    expect(new Set(sent.map((headers) => headers['idempotency-key'])).size).to.equal(pairs.length);
+    expect(withAccountsIdempotencyKey({ accept: 'a' }, 'a', secret)).to.deep.equal({ accept: 'a' });
   });
 });

@@ -1,6 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -8,7 +9,6 @@ import { expect } from 'chai';
 import { type Document, MongoClient } from 'mongodb';
 import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
 import type { EmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
-import { isListening } from '../../../src/cli/mongo/mongod.ts';
 import { useEmbeddedMongo, withClient } from '../../cli/mongo/embedded-scene.ts';
 import { freePorts } from '../../support/servers/free-ports.ts';
 import { until } from '../../support/until.ts';
@@ -39,6 +39,14 @@ async function startOpenMongod(dataDir: string): Promise<{ child: ChildProcess; 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   child.kill(signal);
   if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+}
+
+/** Whether a connection to the port can be made. */
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => resolve(true)).on('error', () => resolve(false));
+    socket.on('connect', () => socket.destroy());
+  });
 }
 
 describe('Another user of the machine that the embedded MongoDB runs on', function () {

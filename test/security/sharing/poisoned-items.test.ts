@@ -3,16 +3,7 @@ import type { Connection } from 'mongoose';
 import { createCount, RecentUsage } from '../../../src/accounting/count.ts';
 import { CreditService } from '../../../src/accounting/credits.ts';
 import { MinuteCounters, Sharing } from '../../../src/accounting/minute-counters.ts';
-import {
-  createAccountModel,
-  createCounterModel,
-  createExceededModel,
-  createKeyTotalModel,
-  createLedgerModel,
-  createPeriodModel,
-  createRateModel,
-  createUsageModel,
-} from '../../../src/accounting/model.ts';
+import { createAccountingModels } from '../../../src/accounting/model.ts';
 import { createClosing, RefusedCalls } from '../../../src/accounting/refused-calls.ts';
 import { UsageService } from '../../../src/accounting/usage-writer.ts';
 import { createWriteAccount } from '../../../src/accounting/write-account.ts';
@@ -226,12 +217,7 @@ describe('An item that the database cannot take does not block the others:', fun
     });
 
     async function start(prefix: string, written?: RecentUsage, isCharged = false) {
-      const usage = createUsageModel(connection, prefix);
-      const counters = createCounterModel(connection, prefix);
-      const periods = createPeriodModel(connection, prefix);
-      const keyTotals = createKeyTotalModel(connection, prefix);
-      const accounts = createAccountModel(connection, prefix);
-      const ledger = createLedgerModel(connection, prefix);
+      const { usage, counters, periods, keyTotals, accounts, ledger } = createAccountingModels(connection, prefix);
       const credits = new CreditService({
         accounts,
         ledger,
@@ -403,7 +389,7 @@ describe('An item that the database cannot take does not block the others:', fun
   });
 
   it('a refused call, and a window of refused calls that is published', async () => {
-    const exceeded = createExceededModel(connection, 'gateway_');
+    const { exceeded } = createAccountingModels(connection, 'gateway_');
     await exceeded.createIndexes();
     const refusals = new RefusedCalls({
       exceeded: durableCollection(exceeded),
@@ -435,7 +421,7 @@ describe('An item that the database cannot take does not block the others:', fun
   });
 
   it('a rate that processes share', async () => {
-    const rates = createRateModel(connection, 'gateway_');
+    const { rates } = createAccountingModels(connection, 'gateway_');
     const tallies = new MinuteCounters();
     const sharing = new Sharing({
       rates: durableCollection(rates),

@@ -192,3 +192,13 @@ describe('The check for secrets that are easy to guess', () => {
     }
   });
 });
+
+describe('an idempotency key', () => {
+  it('of upstreams is hashed with a key that is derived from the secret key and differs from it', () => {
+    const key = `k1:${bytes()}`;
+    const derived = createSealer([key]).derive('a');
+    expect(derived).to.have.lengthOf(32);
+    expect(derived.toString('base64')).not.to.equal(key.slice(3));
+    expect(derived.equals(createSealer([key]).derive('b'))).to.equal(false);
+  });
+});
