@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Outbox } from '../events/outbox.ts';
 import type { SendRates } from '../fairness/send-rates.ts';
+import { timeSince } from '../mongo/clock.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import { asUnavailable } from '../mongo/unavailable.ts';
 import { persist } from '../mongo/writes.ts';
@@ -9,7 +10,7 @@ import type { PendingWork } from '../pending-work.ts';
 import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
 import type { AttemptResult, Claims } from './claims.ts';
 import type { Jobs } from './jobs.ts';
-import { type AttemptKey, type AttemptRef, type CancelReason, type Claim, refOf } from './model.ts';
+import { type AttemptKey, type CancelReason, type Claim, type ComingAttempt, refOf } from './model.ts';
 import { nextAfter, type RetryRules } from './retry.ts';
 import { type DeliveryRequest, NotSentError, reasonToCancel, type Send, toDeliveryRequest } from './send.ts';
 
@@ -30,8 +31,11 @@ export interface FirstAttempt {
 
 /** A claimed attempt that is ready to be sent. */
 export interface ReadyAttempt {
-  /** Makes the request. Resolves when it has ended, with a function that records the result and needs no place. Never rejects. */
-  send(): Promise<() => Promise<void>>;
+  /**
+   * Makes the request. Resolves when it has ended, with a function that records the result, needs no place, and resolves with the attempt that
+   * follows soon. Never rejects.
+   */
+  send(): Promise<() => Promise<ComingAttempt | undefined>>;
   /** Leaves the attempt to the next process that claims it. Never rejects. */
   giveBack(): Promise<void>;
 }
@@ -58,7 +62,7 @@ export interface ClaimedAttempt {
 
 export interface AttemptDeps extends RetryRules {
   readonly claims: Pick<Claims, 'claim' | 'maySend' | 'record' | 'cancel' | 'giveBack' | 'drop'>;
-  readonly jobs: Pick<Jobs, 'schedule' | 'remove'>;
+  readonly jobs: Pick<Jobs, 'schedule' | 'shortestWait'>;
   readonly send: Send;
   /** Reads a webhook with its opened secrets. */
   readonly target: TargetLookUp;
@@ -105,10 +109,8 @@ export class Attempts {
   }
 
   /** Makes an attempt at once, outside the scheduler's limits. */
-  async make(ref: AttemptRef, preparing: Promise<PreparedAttempt>): Promise<void> {
+  async make(preparing: Promise<PreparedAttempt>): Promise<void> {
     const { ready, limit } = await preparing;
-    // it was given back until then, and no scheduler has noted it
-    if (!ready && limit) this.#deps.pendingWork.add(this.#deps.jobs.schedule(ref, limit.wait));
     if (!ready) return;
     if (limit) await sleep(limit.wait);
     const finish = await ready.send();
@@ -170,43 +172,48 @@ export class Attempts {
           const result = await send(toDeliveryRequest(claim, target, body, userAgent, () => claims.maySend(claim)));
           return () => this.#end(claim, () => this.#record(claim, result));
         } catch (error) {
-          return () => this.#end(claim, () => this.#postpone(claim, error));
+          return async () => void (await this.#end(claim, () => this.#postpone(claim, error)));
         }
       },
       giveBack: () => this.#end(claim, () => claims.giveBack(claim, 0)),
     };
   }
 
-  /** Records what came of the attempt, for as long as the database is unavailable: an attempt that is not recorded is made again. */
-  async #record(claim: Claim, result: AttemptResult): Promise<void> {
+  /**
+   * Records what came of the attempt, for as long as the database is unavailable: an attempt that is not recorded is made again.
+   * @returns the attempt that follows, if that is too soon for a job
+   */
+  async #record(claim: Claim, result: AttemptResult): Promise<ComingAttempt | undefined> {
     const { claims, jobs, pendingWork } = this.#deps;
     const { delivery } = claim;
     const next = nextAfter(claim, result, this.#deps);
+    // not later than by the clock of the write
+    const endedAt = timeSince(claim.claimedAt).getTime();
     const recorded = await persist(() => claims.record(claim, result, next), this.#deps);
-    if (recorded !== 'lost' && 'retryIn' in next) {
-      pendingWork.add(jobs.schedule({ ...refOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn));
-    }
-    // another process has scheduled an attempt that is not needed any more
-    if (recorded === 'late' && result.code === undefined) pendingWork.add(jobs.remove(delivery._id));
+    if (recorded === 'lost' || !('retryIn' in next)) return undefined;
+    const following = { ...refOf(delivery), attempt: delivery.attempt + 1 };
+    if (next.retryIn < jobs.shortestWait) return { ...following, wait: next.retryIn };
+    pendingWork.add(jobs.schedule(following, new Date(endedAt + next.retryIn)));
+    return undefined;
   }
 
   /** The gateway could not make the attempt: it does not count, and is made later. */
   async #postpone(claim: Claim, reason: unknown): Promise<void> {
-    const { claims, jobs, pendingWork, logger } = this.#deps;
+    const { claims, logger } = this.#deps;
     const ref = refOf(claim.delivery);
     const level = reason instanceof NotSentError ? 'warn' : 'error';
     logger[level]('an attempt could not be made', { ...ref, reason: String(reason) });
     await claims.giveBack(claim, retryOwnFailureIn);
-    pendingWork.add(jobs.schedule(ref, retryOwnFailureIn));
   }
 
   /** Ends the claim with a write. If the write fails, the lease lapses and a sweep finds the attempt. */
-  async #end(claim: Claim, write: () => Promise<void>): Promise<void> {
+  async #end<Result>(claim: Claim, write: () => Promise<Result>): Promise<Result | undefined> {
     const { claims, logger } = this.#deps;
     try {
-      await write();
+      return await write();
     } catch (error) {
       logger.warn('an attempt was left to the next sweep', { ...refOf(claim.delivery), reason: String(error) });
+      return undefined;
     } finally {
       claims.drop(claim);
     }

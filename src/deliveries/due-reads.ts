@@ -2,7 +2,7 @@ import type { UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { PartOfQuery, SharedReads } from '../mongo/shared-reads.ts';
-import { type DeliveryModel, refOf, type WebhookRef } from './model.ts';
+import { type ComingAttempt, type DeliveryModel, refOf, type WebhookRef } from './model.ts';
 
 /** A position in the order in which attempts become due. */
 export interface DuePosition {
@@ -19,13 +19,12 @@ interface Group {
 interface FoundAttempt extends WebhookRef {
   readonly _id: string;
   readonly attempt: number;
-  readonly isClaimed: boolean;
-  /** Milliseconds until it may be claimed; 0 or less if it may be now. */
-  readonly wait: number;
 }
 
-/** How early a job may come, by another process's clock or by its timer, and still be followed by a look in time. Milliseconds. */
-const earlyBy = 1_000;
+type FoundComing = FoundAttempt & Pick<ComingAttempt, 'wait'>;
+
+/** Attempts that one look finds before they are due. Further ones are found when they are. */
+const comingLimit = 1_000;
 
 const isDue = { $lte: ['$claimableAt', '$$NOW'] } as const;
 const beginning: DuePosition = { claimableAt: new Date(0), webhookId: '' };
@@ -49,18 +48,24 @@ export function dueWebhooksPipeline({ claimableAt, webhookId }: DuePosition, lim
 /** Uses the index `dueOfWebhook`. */
 export function dueOfWebhookPipeline(webhookId: string, limit: number) {
   return [
-    { $match: { webhookId, state: 'pending', $expr: { $lte: ['$claimableAt', fromNow(earlyBy)] } } },
+    { $match: { webhookId, state: 'pending', $expr: isDue } },
     { $sort: { claimableAt: 1 } },
     { $limit: limit },
-    {
-      $project: {
-        webhookId: 1,
-        userId: 1,
-        attempt: 1,
-        isClaimed: { $ne: ['$lease', null] },
-        wait: { $subtract: ['$claimableAt', '$$NOW'] },
-      },
-    },
+    { $project: { webhookId: 1, userId: 1, attempt: 1 } },
+  ];
+}
+
+/**
+ * Uses the index `due`. Apart from what is due already, so that a backlog of that delays nothing.
+ * @param lookAhead milliseconds
+ */
+export function comingPipeline(lookAhead: number) {
+  const isComing = [{ $gt: ['$claimableAt', '$$NOW'] }, { $lte: ['$claimableAt', fromNow(lookAhead)] }];
+  return [
+    { $match: { claimableAt: { $gte: beginning.claimableAt }, lease: null, $expr: { $and: isComing } } },
+    { $sort: { claimableAt: 1, webhookId: 1 } },
+    { $limit: comingLimit },
+    { $project: { webhookId: 1, userId: 1, attempt: 1, wait: { $subtract: ['$claimableAt', '$$NOW'] } } },
   ];
 }
 
@@ -76,46 +81,41 @@ export type DueAttempts = ReturnType<typeof createDueAttempts>;
  * index by the database's clock, however much is due later. Attempts are read by webhook, which keeps claims fair: however
  * much is due for one webhook, the attempts of another are found just as easily.
  * @param shared reads in whose round trip others may go
+ * @param lookAhead how soon attempts become due that are found before. Milliseconds. @default none are
  */
-export function createDueAttempts(deliveries: DeliveryModel, shared: Pick<SharedReads, 'read'>) {
+export function createDueAttempts(deliveries: DeliveryModel, shared: Pick<SharedReads, 'read'>, lookAhead = 0) {
   const collection = durableCollection(deliveries);
   const coll = collection.collectionName;
 
   return {
     /**
-     * Finds the webhooks that have something due, longest due first, and in the same round trip the events that wait for their
-     * fan-out. `next` is the position after which there may be more; `null` at the end.
+     * Finds the webhooks that have something due, longest due first, and in the same round trip the free attempts that are due soon, and
+     * the events that wait for their fan-out. `next` is the position after which there may be more; `null` at the end.
      * @param limit deliveries that one page reads
      * @param events the query for events; `null` for none
      */
     async look(after: DuePosition | null, limit: number, events: PartOfQuery | null) {
       const ofDeliveries = { coll, pipeline: dueWebhooksPipeline(after ?? beginning, limit) };
-      const found = await shared.read([ofDeliveries, ...(events ? [events] : [])]);
-      const [groups = [], unfinished = []] = found as [Group[], UnfinishedEvent[]?];
+      const ofComing = { coll, pipeline: comingPipeline(lookAhead) };
+      const found = await shared.read([ofDeliveries, ofComing, ...(events ? [events] : [])]);
+      const [groups = [], coming = [], unfinished = []] = found as [Group[], FoundComing[], UnfinishedEvent[]?];
       const deliveryCount = groups.reduce((sum, { count }) => sum + count, 0);
       const places = groups.map(({ _id: webhookId, claimableAt }) => ({ webhookId, claimableAt }));
       const last = places.reduce((a, b) => (isLater(b, a) ? b : a), beginning);
       return {
         webhookIds: groups.map(({ _id }) => _id),
         next: deliveryCount === limit ? last : null,
+        coming: coming.map((attempt): ComingAttempt => ({ ...refOf(attempt), wait: attempt.wait })),
         events: unfinished,
       };
     },
-    /**
-     * As many attempts of each webhook as its share says, longest due first, and the webhooks with more due within a second, with the
-     * milliseconds until then: a job may come early, because clocks differ a little.
-     */
+    /** As many attempts of each webhook as its share says, longest due first. */
     async ofWebhooks(shares: ReadonlyMap<string, number>) {
       const [first, ...others] = [...shares].map(([webhookId, share]) => dueOfWebhookPipeline(webhookId, share));
-      if (!first) return { refs: [], soon: [] };
+      if (!first) return [];
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));
       const found = await collection.aggregate<FoundAttempt>([...first, ...unions], inOneBatch).toArray();
-      const due = found.filter(({ wait }) => wait <= 0);
-      const early = found.filter(({ wait, isClaimed }) => wait > 0 && !isClaimed);
-      return {
-        refs: due.map(refOf),
-        soon: early.map(({ webhookId, userId, wait }) => ({ webhookId, userId, wait })),
-      };
+      return found.map(refOf);
     },
   };
 }

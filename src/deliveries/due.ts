@@ -55,9 +55,9 @@ function createWatches({ deliveries, events, scheduler, logger }: DueDeps, onEve
 }
 
 /**
- * Finds what is due. The delivery's `claimableAt` is the truth, by the database's clock. An Agenda job comes when a retry is due, a
- * change stream tells of new deliveries, and the sweep finds whatever neither of them did; all three only say "look at this
- * webhook" to the scheduler. Losing every job loses nothing.
+ * Finds what is due. The delivery's `claimableAt` is the truth, by the database's clock, and the sweep is the clock: it finds retries before they
+ * are due, and whatever is. An Agenda job has it look at once, and a change stream tells the scheduler of new deliveries; losing every job
+ * loses nothing.
  */
 export function createDue(deps: DueDeps) {
   const { scheduler, unfinished, jobs, sweepInterval, logger } = deps;
@@ -66,7 +66,8 @@ export function createDue(deps: DueDeps) {
 
   /** Reads one page, so that a long backlog makes no sweep slower. */
   async function sweepPage(): Promise<void> {
-    const { webhookIds, next, events } = await deps.reads.look(cursor.begin(), pageSize, unfinished.page());
+    const { webhookIds, next, coming, events } = await deps.reads.look(cursor.begin(), pageSize, unfinished.page());
+    scheduler.hold(coming);
     cursor.reached(next);
     for (const webhookId of webhookIds) scheduler.look({ webhookId });
     scheduler.resume();
@@ -110,7 +111,7 @@ export function createDue(deps: DueDeps) {
       startedAt = performance.now();
       sweep.start();
       for (const watch of watches) watch.start();
-      await jobs.start((webhook) => scheduler.look(webhook));
+      await jobs.start(sweep.runNow);
     },
     async stop() {
       await Promise.all([jobs.stop(), sweep.stop(), ...watches.map((watch) => watch.close())]);

@@ -1,68 +1,123 @@
+import type { Connection } from 'mongoose';
+import { GatewayError } from '../errors.ts';
+import { databaseOf, withCommandTimeout } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
-import { createWakeUps, jobsDb, nextJob, type WakeUps, type WakeUpsDeps } from '../mongo/wake-ups.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import type { AttemptRef, WebhookRef } from './model.ts';
+import type { AttemptRef } from './model.ts';
 
-/** The indexes of the jobs of delivery attempts: collection `<prefix>jobs`. */
+const name = 'delivery attempt';
+/** Attempts that are due within this time share a job. Milliseconds. */
+const span = 1_000;
+/** How often Agenda looks for jobs. Milliseconds. */
+const processEvery = 2_000;
+
+/** The index by which Agenda finds jobs that are due: collection `<prefix>jobs`. */
 export function jobIndexes(prefix: string): CollectionIndexes {
-  const ofAttempt = { key: { 'data.deliveryId': 1, 'data.attempt': 1 }, name: 'ofAttempt', unique: true } as const;
-  return { collection: `${prefix}jobs`, indexes: [nextJob, ofAttempt], isDisposable: true };
+  const key = { name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 } as const;
+  return { collection: `${prefix}jobs`, indexes: [{ key, name: 'next' }], isDisposable: true };
 }
 
-export interface JobsDeps
-  extends Pick<WakeUpsDeps<JobData>, 'connection' | 'owner'>,
-    Pick<ResolvedOptions, 'collectionPrefix' | 'logger'> {
-  /** How often the indexes are built, in case they were dropped. Milliseconds. @default 10_000 */
-  readonly indexInterval?: number;
+/**
+ * Agenda and its backend are ES modules alone, and take longer to load than most: a process that has no jobs does without them.
+ * @throws GatewayError `jobs_unavailable` where an ES module cannot be imported, as in Jest
+ */
+async function loadAgenda() {
+  try {
+    return await import('../mongo/agenda.ts');
+  } catch (cause) {
+    const remedy = 'in Jest, run it with NODE_OPTIONS=--experimental-vm-modules, or do not call start() in this test';
+    const message = `Agenda, by which the gateway keeps its jobs, cannot be imported here; ${remedy}: ${String(cause)}`;
+    throw new GatewayError('jobs_unavailable', message, { cause });
+  }
 }
 
-/** What a job names: jobs of earlier versions do not name the account. */
-type JobData = Omit<AttemptRef, 'userId'> & Partial<Pick<WebhookRef, 'userId'>>;
-
-/** One Agenda job for each attempt that lies in the future. It only wakes a process: the delivery decides what is due. */
-export interface Jobs extends Omit<WakeUps<JobData>, 'remove'> {
-  /** Removes the jobs of a delivery. Never rejects. */
-  remove(deliveryId: string): Promise<void>;
+export interface JobsDeps extends Pick<ResolvedOptions, 'collectionPrefix' | 'logger'> {
+  readonly connection: Connection;
+  readonly owner: string;
+  /** How long before its time a sweep sees an attempt. Milliseconds. */
+  readonly lookAhead: number;
+  /** Milliseconds. @default 10_000 */
+  readonly upkeepInterval?: number;
 }
 
-export function createJobs(deps: JobsDeps): Jobs {
-  const { connection, logger, indexInterval = 10_000 } = deps;
+export type Jobs = ReturnType<typeof createJobs>;
+
+/**
+ * One Agenda job for all attempts that are due in a second of the future. It only says "look": the deliveries decide what is due, and losing every
+ * job loses nothing. Its data names the attempt that it was first stored for.
+ */
+export function createJobs({ connection, owner, lookAhead, upkeepInterval = 10_000, ...deps }: JobsDeps) {
+  const { logger } = deps;
   const needed = jobIndexes(deps.collectionPrefix);
-  const jobs = createWakeUps<JobData>({
-    ...deps,
-    name: 'delivery attempt',
-    collection: needed.collection,
-    key: ['deliveryId', 'attempt'],
-    limit: 500,
-    notStored: 'a job was not stored; the sweep will start the attempt',
-  });
+  // a lost job loses nothing, so no write waits for a majority
+  const db = databaseOf(connection, { writeConcern: { w: 1 } });
+  const jobs = withCommandTimeout(db.collection(needed.collection));
+  let opening: ReturnType<typeof open> | undefined;
+  /** By its time: whether a job that was to be stored within the last second is. */
+  const recent = new Map<number, Promise<boolean>>();
 
-  /** Dropping the collection drops the indexes; without them, removing a job reads all others. */
+  const open = async () => (await loadAgenda()).openAgenda({ owner, jobs, processEvery, logger });
+
+  /** The one Agenda, opened by whoever needs it first. */
+  function agenda() {
+    opening ??= open().catch((error: unknown) => {
+      opening = undefined;
+      throw error;
+    });
+    return opening;
+  }
+
+  async function store(attempt: AttemptRef, at: Date): Promise<boolean> {
+    try {
+      const job = (await agenda()).create(name, attempt).unique({ nextRunAt: at }, { insertOnly: true });
+      await job.schedule(at).save();
+      return true;
+    } catch (error) {
+      logger.warn('a job was not stored; the sweep will start the attempt', { ...attempt, reason: String(error) });
+      return false;
+    }
+  }
+
   const upkeep = createPeriodic({
-    name: 'building the indexes of jobs',
-    task: () => buildIndexesOf(jobsDb(connection), needed),
-    interval: indexInterval,
-    // they have just been built
-    initialDelay: indexInterval,
+    name: 'the upkeep of jobs',
+    async task() {
+      // dropping the collection drops it; without it, each job reads all others
+      await buildIndexesOf(db, needed);
+      // jobs that have run, and whose removal failed
+      await jobs.deleteMany({ name, nextRunAt: null, lockedAt: null });
+    },
+    interval: upkeepInterval,
+    initialDelay: upkeepInterval,
     logger,
   });
 
   return {
-    ...jobs,
-    async remove(deliveryId) {
-      await jobs.remove({ deliveryId }).catch((error: unknown) => {
-        const reason = String(error);
-        logger.warn('a job that is not needed any more was not removed; it will change nothing', { reason });
-      });
+    /** An attempt that is due sooner has no job: sweeps see it before Agenda looks. Milliseconds. */
+    shortestWait: Math.max(lookAhead, processEvery),
+    /** Makes sure that there can be jobs. @throws GatewayError `jobs_unavailable`; what the database does */
+    init: async () => void (await agenda()),
+    /** Makes sure that there is a job at this time, by the database's clock, or less than a second before. Logs failures. */
+    async schedule(attempt: AttemptRef, dueAt: Date): Promise<void> {
+      const at = Math.floor(dueAt.getTime() / span) * span;
+      const present = recent.get(at);
+      if (present && (await present)) return;
+      const stored = store(attempt, new Date(at));
+      recent.set(at, stored);
+      await stored;
+      setTimeout(() => recent.delete(at), span).unref();
     },
-    async start(wake) {
+    /** Runs jobs in this process from now on. @param look called when a job is due by this process's clock. Must not throw. */
+    async start(look: () => void): Promise<void> {
+      const running = await agenda();
+      running.define(name, async () => look());
+      await running.start();
       upkeep.start();
-      await jobs.start(wake);
     },
-    async stop() {
+    /** Takes no more jobs. A lock that is not undone lapses. */
+    async stop(): Promise<void> {
       await upkeep.stop();
-      await jobs.stop();
+      await (await opening?.catch(() => undefined))?.stop();
     },
   };
 }

@@ -15,7 +15,6 @@ import {
   toDelivered,
   toEndedAttempt,
 } from './claims.ts';
-import type { Jobs } from './jobs.ts';
 import { type Claim, refOf } from './model.ts';
 import { type DeliveryRequest, NotSentError, toDeliveryRequest } from './send.ts';
 
@@ -32,7 +31,6 @@ export interface ManualAttemptDeps
     >,
     Pick<AttemptDeps, 'send' | 'target' | 'body' | 'userAgent' | 'pendingWork' | 'logger' | 'closed'> {
   readonly sendRates: Pick<SendRates, 'wait'>;
-  readonly jobs: Pick<Jobs, 'remove'>;
 }
 
 const isPending = { $eq: ['$state', 'pending'] };
@@ -182,10 +180,8 @@ export function createManualAttempts(deps: ManualAttemptDeps) {
         // retried for as long as the database is unavailable
         if (!(await persist(() => record(claim, result), deps))) return result;
         deps.onAttempt(toEndedAttempt(claim, result));
-        if (result.code === undefined) {
-          deps.pendingWork.add(deps.jobs.remove(delivery._id));
-          if (delivery.state !== 'delivered' && !delivery.test) deps.onEnded('delivered');
-        }
+        const hasEnded = result.code === undefined && delivery.state !== 'delivered';
+        if (hasEnded && !delivery.test) deps.onEnded('delivered');
         return result;
       } finally {
         void keeper.drop(claim);

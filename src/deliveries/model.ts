@@ -111,6 +111,12 @@ export interface Claim {
 /** A reference to an attempt that may be due: the claim decides. */
 export type AttemptRef = AttemptKey & Readonly<WebhookRef>;
 
+/** A stored attempt that becomes due soon. */
+export interface ComingAttempt extends AttemptRef {
+  /** Milliseconds until it is due. */
+  readonly wait: number;
+}
+
 /** The delivery's present attempt. */
 export function refOf({ _id, webhookId, userId, attempt }: WebhookRef & { _id: string; attempt: number }): AttemptRef {
   return { deliveryId: _id, webhookId, userId, attempt };

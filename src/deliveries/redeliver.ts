@@ -119,7 +119,7 @@ export function createMakeTestAttempt(fanOut: Pick<FanOut, 'firstAttempt'>, atte
       const first = lease && (await fanOut.firstAttempt({ event, lease }));
       // if the lease has lapsed, the delivery was stored for any worker to claim
       const preparing = first ? attempts.prepareFirst(first) : attempts.prepare({ deliveryId, attempt: 1 }).prepared;
-      return attempts.make(refOf(delivery), preparing);
+      return attempts.make(preparing);
     }
 
     return { deliveryId, ended: make().catch(noop) };
@@ -252,7 +252,7 @@ export function createRedeliver(deps: RedeliverDeps) {
       );
       // outside the scheduler's limits: a recovery has its own pace
       const ref = refOf(delivery);
-      await attempts.make(ref, attempts.prepare(ref).prepared);
+      await attempts.make(attempts.prepare(ref).prepared);
       const [stored] = await findConfirmed(deliveries, { _id });
       const isWaiting = stored?.state === 'pending' && stored.attempts.length === 0;
       return isWaiting ? 'in_flight' : resultOf(stored, recovery);

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { permitHorizon } from '../fairness/send-rates.ts';
+import { callAt } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import type { Attempts, FirstAttempt, PreparedAttempt } from './attempt.ts';
 import type { DueAttempts } from './due-reads.ts';
-import type { AttemptRef, WebhookRef } from './model.ts';
+import type { AttemptRef, ComingAttempt, WebhookRef } from './model.ts';
 import { Schedule, type ScheduledWebhook, type ScheduleOptions } from './schedule.ts';
 
 /** First attempts that wait for room, in multiples of requests under way. */
@@ -55,8 +56,10 @@ export class Scheduler {
   readonly #held = new Map<string, Promise<void>>();
   /** By webhook, in the order of arrival. */
   readonly #firsts = new Map<string, Set<WaitingFirst>>();
-  /** Ends the pause of a webhook that its rate limit holds back, or comes when an attempt is due whose job came early. */
-  readonly #looks = new Map<string, { readonly at: number; readonly timer: NodeJS.Timeout }>();
+  /** By delivery: cancels the wait of a stored attempt for its time. */
+  readonly #coming = new Map<string, () => void>();
+  /** By webhook: cancels the end of the pause in which its rate limit holds it back. */
+  readonly #pauses = new Map<string, () => void>();
   #firstsCount = 0;
   #claiming: Promise<void> | null = null;
   #claimAgain = false;
@@ -123,6 +126,24 @@ export class Scheduler {
     this.#claim();
   }
 
+  /**
+   * Stored attempts that are due soon: each begins at its time. To be called when the database has just said how soon. If this process dies,
+   * the others' sweeps have seen them too; if several hold one, the claim decides.
+   */
+  hold(attempts: readonly ComingAttempt[]): void {
+    if (!this.#isWorking) return;
+    const now = performance.now();
+    for (const { wait, ...ref } of attempts) {
+      const { deliveryId } = ref;
+      if (this.#coming.has(deliveryId)) continue;
+      const begin = () => {
+        this.#coming.delete(deliveryId);
+        this.#beginDue(ref);
+      };
+      this.#coming.set(deliveryId, callAt(now + wait, begin));
+    }
+  }
+
   /** Tries again what was left to others. */
   resume(): void {
     if (this.#schedule.hasDue) this.#claim();
@@ -132,8 +153,9 @@ export class Scheduler {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#isWorking = false;
-    for (const { timer } of this.#looks.values()) clearTimeout(timer);
-    this.#looks.clear();
+    for (const cancel of [...this.#coming.values(), ...this.#pauses.values()]) cancel();
+    this.#coming.clear();
+    this.#pauses.clear();
     for (const { leave } of [...this.#firsts.values()].flatMap((firsts) => [...firsts])) leave(false);
     for (const { webhook, item } of this.#schedule.allWaiting()) {
       this.#schedule.leave(webhook, item, false);
@@ -205,11 +227,8 @@ export class Scheduler {
       this.#claimAgain = false;
       const shares = this.#schedule.nextClaims(performance.now());
       if (shares.size === 0) return;
-      const { refs, soon } = await this.#deps.due.ofWebhooks(
-        new Map([...shares].map(([id, { count }]) => [id, count])),
-      );
+      const refs = await this.#deps.due.ofWebhooks(new Map([...shares].map(([id, { count }]) => [id, count])));
       this.#schedule.served(shares, refs, performance.now());
-      for (const { wait, ...webhook } of soon) this.#lookIn(webhook, wait);
       // a read before the claims are written would find the same attempts again
       const claimed = await Promise.all(refs.map((ref) => this.#claimOne(ref)));
       readsWithoutClaim = claimed.some(Boolean) ? 0 : readsWithoutClaim + 1;
@@ -231,21 +250,12 @@ export class Scheduler {
     return isClaimed;
   }
 
-  /** Looks at the webhook again in so many milliseconds, or sooner if a look is to come sooner. */
-  #lookIn(webhook: WebhookRef, wait: number): void {
-    const { webhookId } = webhook;
-    const at = performance.now() + wait;
-    const present = this.#looks.get(webhookId);
-    if (this.#isClosed || (present && present.at <= at)) return;
-    clearTimeout(present?.timer);
-    const timer = setTimeout(() => {
-      this.#looks.delete(webhookId);
-      const left = at - performance.now();
-      // a timer counts from the start of the event loop's turn it was set in, so it can fire early
-      if (left > 0) this.#lookIn(webhook, left);
-      else this.look(webhook);
-    }, wait);
-    this.#looks.set(webhookId, { at, timer: timer.unref() });
+  /** A stored attempt is due now. What has been due for longer comes first. */
+  #beginDue(ref: AttemptRef): void {
+    const now = performance.now();
+    const isNext = !this.#schedule.hasDue && this.#schedule.room(this.#schedule.of(ref, now), now) > 0;
+    if (isNext) void this.#claimOne(ref);
+    else this.look(ref);
   }
 
   // One attempt, from its claim to its record.
@@ -280,7 +290,8 @@ export class Scheduler {
     this.#schedule.end(webhook, now - startedAt, now);
     for (let next = this.#schedule.next(); next; next = this.#schedule.next()) next.item(true);
     this.#vacate(webhook);
-    await finish();
+    const following = await finish();
+    if (following) this.hold([following]);
   }
 
   /** Takes a place. Resolves to `false` if none becomes free in time. */
@@ -312,9 +323,12 @@ export class Scheduler {
     const { webhookId } = webhook.ref;
     if (!this.#schedule.limits.note(webhookId, ahead, wait, performance.now())) return;
     // nothing is claimed before the end of the pause
-    clearTimeout(this.#looks.get(webhookId)?.timer);
-    this.#looks.delete(webhookId);
-    this.#lookIn(webhook.ref, wait);
+    this.#pauses.get(webhookId)?.();
+    const end = () => {
+      this.#pauses.delete(webhookId);
+      this.look(webhook.ref);
+    };
+    this.#pauses.set(webhookId, callAt(performance.now() + wait, end));
   }
 
   /** The attempt needs no place any more: another one of the webhook may have room now. */

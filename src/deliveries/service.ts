@@ -86,7 +86,9 @@ function createParts(deps: DeliveryServiceDeps) {
   const { send, hasEnded } = createAttemptWait(createSend(client, options.attemptTimeout, propagateTrace));
   const pendingWork = new PendingWork();
   const owner = newId('wrk', Date.now());
-  const jobs = createJobs({ ...options, connection: deps.connection, owner });
+  /** A sweep sees each attempt twice before it is due, so that one sweep may fail. */
+  const lookAhead = 2 * options.sweepInterval;
+  const jobs = createJobs({ ...options, connection: deps.connection, owner, lookAhead });
   const shared = {
     ...{ onAttempt() {}, onFailed() {}, onEnded() {} },
     ...deps,
@@ -102,7 +104,7 @@ function createParts(deps: DeliveryServiceDeps) {
 
   const claims = new Claims({ ...shared, ...(fanOutObserver && { onInserted: fanOutObserver.inserted }) });
   const attempts = new Attempts({ ...shared, claims });
-  const reads = createDueAttempts(deliveries, deps.shared);
+  const reads = createDueAttempts(deliveries, deps.shared, lookAhead);
   const scheduler = new Scheduler({ ...options, attempts, due: reads });
   const fanOut = new FanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
   const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });

@@ -7,7 +7,6 @@ import { createSendRateModel } from '../fairness/model.ts';
 import { createKeyModel } from '../keys/model.ts';
 import { type CollectionIndexes, indexesOfModel } from '../mongo/schema/indexes.ts';
 import { createProcessModel, createRefusalModel } from '../operator/model.ts';
-import { responseJobIndexes } from '../stored/background.ts';
 import { createStoredObjectModel } from '../stored/model.ts';
 import { createHealthModel, createTallyModel, createWebhookModel } from '../webhooks/model.ts';
 
@@ -33,5 +32,5 @@ export function createModels(connection: Connection, prefix: string) {
 export type Models = ReturnType<typeof createModels>;
 
 export function everyIndex(models: Models, prefix: string): CollectionIndexes[] {
-  return [...Object.values(models).map(indexesOfModel), jobIndexes(prefix), responseJobIndexes(prefix)];
+  return [...Object.values(models).map(indexesOfModel), jobIndexes(prefix)];
 }

@@ -33,8 +33,7 @@ export async function planMigration(connection: Connection, prefix: string) {
 
 /**
  * Prepares a database for this version, however long that takes: builds the indexes that are missing, and records the schema
- * version. It removes no data, so that compatible older versions can still run beside it. Only Agenda's jobs are removed,
- * where duplicates keep their index from being built; deliveries get new ones. May be run again.
+ * version. It removes no data, so that compatible older versions can still run beside it. May be run again.
  * @param logger logs when indexes take long
  * @returns `built`: the indexes that were missing; the rest as {@link planMigration}
  * @throws GatewayError `invalid_options` as {@link planMigration}, if an index has other fields or options than this version

@@ -83,11 +83,12 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     },
     async start() {
       // where there can be no jobs, nothing begins
-      await Promise.all([deliveries.init(), backgroundResponses.init()]);
+      await deliveries.init();
       if (isClosing()) return;
       accounting.start();
       services.recoveries.start();
-      await Promise.all([deliveries.start(), backgroundResponses.start()]);
+      backgroundResponses.start();
+      await deliveries.start();
       await processRecord.renew();
     },
     publish: events.publish,

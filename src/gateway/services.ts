@@ -227,7 +227,6 @@ function createStorage({ options, access, models, metrics, shared }: Base, { usa
   const backgroundResponses = new BackgroundService({
     objects: models.stored,
     database: access,
-    collectionPrefix: options.collectionPrefix,
     pollResponse: createPollResponse({ upstreams, retry, storedObjects }),
     ...(usage && { recordOnce: usage.recordOnce, dropOpen: usage.dropped }),
     onCounted(record) {

@@ -99,6 +99,21 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
   };
 }
 
+/**
+ * Calls once when `performance.now()` has reached `at`, never before. Does not keep the process alive.
+ * @returns what cancels it
+ */
+export function callAt(at: number, call: () => void): () => void {
+  let timer: NodeJS.Timeout;
+  function wait(): void {
+    // a timer counts from the start of the event loop's turn it was set in, so it can fire early
+    const end = () => (performance.now() < at ? wait() : call());
+    timer = setTimeout(end, Math.ceil(at - performance.now())).unref();
+  }
+  wait();
+  return () => clearTimeout(timer);
+}
+
 /** Longer than the driver looks for a server, and short enough to resume within 10 s of the database's return. Milliseconds. */
 const defaultTimeout = 9_000;
 

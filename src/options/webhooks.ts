@@ -48,8 +48,8 @@ export interface DeliveryOptions {
   /** Days that events and ended deliveries are kept. Nothing pending ever expires. @default 30 */
   readonly retentionDays?: number;
   /**
-   * How often a worker looks for work that other processes have left: attempts that are due or abandoned, and events without
-   * deliveries. At most 2_000. @default 425
+   * How often a worker looks for attempts that are due, or will be within twice that time, and for events that other processes have
+   * left. At most 2_000. @default 425
    */
   readonly sweepInterval?: number;
   /**

@@ -1,12 +1,9 @@
 import { GatewayError } from '../errors.ts';
-import { newId } from '../ids.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { type Held, LeaseKeeper, Leases } from '../mongo/lease.ts';
-import { createPeriodic } from '../mongo/periodic.ts';
-import type { CollectionIndexes } from '../mongo/schema/indexes.ts';
-import { createWakeUps, nextJob } from '../mongo/wake-ups.ts';
+import { callAt, createPeriodic } from '../mongo/periodic.ts';
 import type { Logger, UsageRecord } from '../options/options.ts';
 import type { Admission, RunningResponses } from '../proxy/admission.ts';
 import { type PollResponse, unknownRecord } from './ended-response.ts';
@@ -19,7 +16,6 @@ import type { ResponseState } from './work.ts';
 interface BackgroundServiceDeps {
   readonly objects: StoredObjectModel;
   readonly database: Pick<DatabaseAccess, 'run'>;
-  readonly collectionPrefix: string;
   readonly pollResponse: PollResponse;
   /** Writes the record of an ended call, unless one of its id is written. Resolves when it is durable. @default nothing is written */
   readonly recordOnce?: (record: UsageRecord) => Promise<void>;
@@ -36,10 +32,13 @@ interface BackgroundServiceDeps {
 }
 
 /** Follows responses that are made in the background, and batches, for the calls about them. */
-export type BackgroundResponses = Omit<Pick<BackgroundService, keyof BackgroundService>, 'init' | 'start' | 'close'>;
+export type BackgroundResponses = Omit<Pick<BackgroundService, keyof BackgroundService>, 'start' | 'close'>;
 
-/** How often this process looks for responses that no job polls. Milliseconds. */
-const sweepInterval = 15_000;
+/** How often this process looks for responses that are polled soon, and how far ahead: one look may fail. Milliseconds. */
+const sweepInterval = 5_000;
+const lookAhead = 2 * sweepInterval;
+/** How often what is reserved for responses is released if other processes have counted them. Milliseconds. */
+const releaseInterval = 15_000;
 
 /** Responses of one account that one process follows: those of other accounts must be asked for in time. */
 const mostOfAccount = 200;
@@ -68,13 +67,14 @@ export class BackgroundService implements RunningResponses {
   readonly #claims: LeaseKeeper<Held>;
   readonly #polledSoon = new Set<string>();
   readonly #queue: PollQueue;
-  /** Losing all of them loses nothing: a sweep reads the responses themselves. */
-  readonly #jobs: ReturnType<typeof createWakeUps<PollJob>>;
+  /** By response: cancels the wait for its next poll. */
+  readonly #coming = new Map<string, () => void>();
+  #isPolling = false;
   readonly #sweeping: ReturnType<typeof createPeriodic>;
   readonly #releasing: ReturnType<typeof createPeriodic>;
 
   constructor(deps: BackgroundServiceDeps) {
-    const { objects, collectionPrefix, claimDuration = 60_000, logger } = deps;
+    const { objects, claimDuration = 60_000, logger } = deps;
     this.#deps = deps;
     this.#polls = new Polls(objects, claimDuration);
     this.#claims = new LeaseKeeper<Held>({
@@ -91,16 +91,6 @@ export class BackgroundService implements RunningResponses {
         logger.warn('what is made in the background is asked for later', { id, reason: String(error) }),
       ),
     );
-    this.#jobs = createWakeUps<PollJob>({
-      name: 'background response',
-      connection: objects.db,
-      owner: newId('wrk', Date.now()),
-      collection: responseJobIndexes(collectionPrefix).collection,
-      key: ['responseId', 'polls'],
-      limit: 100,
-      notStored: 'a job was not stored; a sweep will find its response',
-      logger,
-    });
     this.#sweeping = createPeriodic({
       name: 'the sweep for what is made in the background',
       task: () => this.#sweep(),
@@ -110,7 +100,7 @@ export class BackgroundService implements RunningResponses {
     this.#releasing = createPeriodic({
       name: 'releasing what is reserved for responses that are counted',
       task: () => this.#releaseCounted(),
-      interval: sweepInterval,
+      interval: releaseInterval,
       logger,
     });
   }
@@ -134,8 +124,7 @@ export class BackgroundService implements RunningResponses {
       this.#followed.set(id, { userId, admissions, tokensStreamed });
     }
     this.#releasing.start();
-    const { interval } = this.#deps;
-    this.#queue.underWay.add(this.#jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
+    this.#pollIn({ id, userId }, this.#deps.interval);
   }
 
   /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
@@ -170,27 +159,36 @@ export class BackgroundService implements RunningResponses {
     return state !== 'running';
   }
 
-  /** Await it before {@link start}. @throws GatewayError `jobs_unavailable` */
-  init(): Promise<void> {
-    return this.#jobs.init();
-  }
-
   /** Polls upstreams in this process from now on. */
-  async start(): Promise<void> {
-    await this.#jobs.start(({ responseId: id, userId }) => this.#queue.add({ id, userId }));
+  start(): void {
+    this.#isPolling = true;
     this.#sweeping.start();
   }
 
   /** Polls no more. What has not ended is left to other processes. */
   async close(): Promise<void> {
+    this.#isPolling = false;
+    for (const cancel of this.#coming.values()) cancel();
     this.#queue.close();
-    await Promise.all([this.#sweeping.stop(), this.#releasing.stop(), this.#jobs.stop()]);
+    await Promise.all([this.#sweeping.stop(), this.#releasing.stop()]);
     await this.#queue.done();
     for (const id of this.#followed.keys()) this.#release(id);
   }
 
   async #sweep(): Promise<void> {
-    for (const response of await this.#polls.overdue()) this.#queue.add(response);
+    for (const { wait, ...response } of await this.#polls.coming()) this.#pollIn(response, wait);
+  }
+
+  /** Polls it in so many milliseconds, if that is soon: otherwise a sweep sees it. If several processes do, the claim decides. */
+  #pollIn(response: PollRef, wait: number): void {
+    if (!this.#isPolling || wait > lookAhead) return;
+    const { id } = response;
+    const poll = () => {
+      this.#coming.delete(id);
+      this.#queue.add(response);
+    };
+    this.#coming.get(id)?.();
+    this.#coming.set(id, callAt(performance.now() + wait, poll));
   }
 
   /** Releases what is reserved for responses that other processes have counted. */
@@ -263,9 +261,7 @@ export class BackgroundService implements RunningResponses {
       await this.#claims.drop(claim);
     }
     const wait = Math.min(longestInterval, Math.round(interval * growth ** asked));
-    if (await this.#polls.release(claim, wait)) {
-      await this.#jobs.schedule({ responseId: id, userId: response.userId, polls: asked }, wait);
-    }
+    if (await this.#polls.release(claim, wait)) this.#pollIn({ id, userId: response.userId }, wait);
   }
 
   /** Polls now, and counts what has ended. */
@@ -276,24 +272,8 @@ export class BackgroundService implements RunningResponses {
   }
 }
 
-/** The data of a job that polls a response. */
-interface PollJob {
-  readonly responseId: string;
-  readonly userId: string;
-  /** How often the response has been polled before. */
-  readonly polls: number;
-}
-
-/** The indexes of the jobs that poll responses: collection `<prefix>response_jobs`. */
-export function responseJobIndexes(prefix: string): CollectionIndexes {
-  const responsePoll = { key: { 'data.responseId': 1, 'data.polls': 1 }, name: 'responsePoll' } as const;
-  return { collection: `${prefix}response_jobs`, indexes: [nextJob, responsePoll], isDisposable: true };
-}
-
-/** A response that has been due for longer has probably lost its job. Milliseconds. */
-const overdueAfter = 5_000;
-/** The most overdue responses of one sweep: more than several accounts may have in a process. */
-const maxOverdue = 2_000;
+/** The most responses that one sweep finds: more than several accounts may have in a process. */
+const maxComing = 2_000;
 
 /** The next poll of a response, which one process makes, and no other until the claim lapses. */
 interface ClaimedPoll {
@@ -356,16 +336,19 @@ class Polls {
     return (await this.#collection.updateOne(filter, { $unset: { background: true } })).modifiedCount === 1;
   }
 
-  /** Responses that are due for a while, the longest first. */
-  async overdue(): Promise<PollRef[]> {
-    const isOverdue = { ...isUncounted, $expr: { $lte: ['$background.dueAt', fromNow(-overdueAfter)] } };
+  /** Responses that are polled soon, and those that should have been, with the milliseconds until then; the longest due first. */
+  async coming(): Promise<(PollRef & { readonly wait: number })[]> {
+    const isComing = { ...isUncounted, $expr: { $lte: ['$background.dueAt', fromNow(lookAhead)] } };
     const sorted = {
       sort: { 'background.dueAt': 1 },
-      limit: maxOverdue,
-      projection: { userId: 1 },
+      limit: maxComing,
+      projection: { userId: 1, wait: { $subtract: ['$background.dueAt', '$$NOW'] } },
       ...inOneBatch,
     } as const;
-    return (await this.#collection.find(isOverdue, sorted).toArray()).map(({ _id: id, userId }) => ({ id, userId }));
+    const found = await this.#collection
+      .find<{ _id: string; userId: string; wait: number }>(isComing, sorted)
+      .toArray();
+    return found.map(({ _id: id, userId, wait }) => ({ id, userId, wait }));
   }
 
   /** Those of these responses that are not counted. */

@@ -34,4 +34,4 @@ export function claimsOf(
 }
 
 /** No jobs: sweeps find what is due. */
-export const noJobs = { async schedule() {}, async remove() {} };
+export const noJobs = { shortestWait: 0, async schedule() {} };

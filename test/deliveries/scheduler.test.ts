@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { FirstAttempt, PreparedAttempt } from '../../src/deliveries/attempt.ts';
-import type { AttemptKey, AttemptRef } from '../../src/deliveries/model.ts';
+import type { AttemptKey, AttemptRef, ComingAttempt } from '../../src/deliveries/model.ts';
 import { Scheduler } from '../../src/deliveries/scheduler.ts';
 import { until } from '../support/until.ts';
 
@@ -23,13 +23,16 @@ function start(choices: Partial<ConstructorParameters<typeof Scheduler>[0]> = {}
   const ends = new Map<string, () => void>();
   const warnings: string[] = [];
   const database = { isAway: false };
-  const next: { prepared?: PreparedAttempt; soon: (AttemptRef & { wait: number })[] } = { soon: [] };
+  const next: { prepared?: PreparedAttempt; following?: ComingAttempt } = {};
   const ready = (deliveryId: string) => ({
     async send() {
       sent.push(deliveryId);
       await new Promise<void>((resolve) => ends.set(deliveryId, resolve));
       return async () => {
         recorded.push(deliveryId);
+        const { following } = next;
+        delete next.following;
+        return following;
       };
     },
     async giveBack() {
@@ -60,13 +63,12 @@ function start(choices: Partial<ConstructorParameters<typeof Scheduler>[0]> = {}
         if (database.isAway) throw new Error('no primary');
         reads.push(Object.fromEntries(shares));
         await new Promise((resolve) => setImmediate(resolve));
-        const refs = [...shares].flatMap(([webhookId, count]) =>
+        return [...shares].flatMap(([webhookId, count]) =>
           stored
             .map(refOf)
             .filter((ref) => ref.webhookId === webhookId)
             .slice(0, count),
         );
-        return { refs, soon: next.soon.splice(0) };
       },
     },
     logger: { warn: (message) => warnings.push(message) },
@@ -191,8 +193,8 @@ describe('The scheduler', () => {
   it('frees the place of an attempt before its outcome is recorded', async () => {
     const { scheduler, offer, next, sent, turn } = start({ concurrency: 1, concurrencyPerWebhook: 1 });
     let record = () => {};
-    const whenRecorded = new Promise<void>((resolve) => {
-      record = resolve;
+    const whenRecorded = new Promise<undefined>((resolve) => {
+      record = () => resolve(undefined);
     });
     next.prepared = { ready: { send: async () => () => whenRecorded, giveBack: async () => {} } };
     await offer('a1', 'b1');
@@ -476,19 +478,60 @@ describe('Stored attempts that are due', () => {
     await endAll();
   });
 
-  it('are looked for again at their time if a job came a little early', async () => {
-    const { scheduler, stored, next, reads, prepared, turn, endAll } = start();
-    next.soon.push({ ...refOf('a1'), wait: 30 });
+  it('that become due soon are held until then, however often they are found, and claimed without a read', async () => {
+    const { scheduler, stored, reads, prepared, turn, endAll } = start();
+    stored.push('a1', 'b1');
     const askedAt = performance.now();
-    scheduler.look(refOf('a1'));
+    for (let i = 0; i < 2; i += 1) scheduler.hold(['b1', 'a1'].map((id) => ({ ...refOf(id), wait: 30 })));
     await turn();
-    expect([reads.length, prepared]).to.deep.equal([1, []]);
-    stored.push('a1');
-    await until(() => prepared.length === 1);
+    expect(prepared).to.deep.equal([]);
+    await until(() => prepared.length === 2);
 
-    expect(performance.now() - askedAt).to.be.at.least(29);
-    expect(reads).to.have.length(2);
+    expect(performance.now() - askedAt).to.be.at.least(30);
+    expect([prepared, reads]).to.deep.equal([['b1', 'a1'], []]);
     await endAll();
+    expect(prepared).to.have.length(2);
+  });
+
+  it('that follow soon on one that was recorded are held', async () => {
+    const { scheduler, due, next, prepared, endAll, stored } = start();
+    next.following = { ...refOf('a1'), attempt: 2, wait: 20 };
+    await due('a1');
+    stored.push('a1');
+    await endAll();
+    await until(() => prepared.length === 2);
+
+    expect(prepared).to.deep.equal(['a1', 'a1']);
+    await until(() => scheduler.attempts.sending === 1);
+    await endAll();
+  });
+
+  it('that become due take their turn when others have been due for longer, or there is no room', async () => {
+    const { scheduler, due, stored, reads, prepared, endAll } = start({ concurrency: 1, concurrencyPerWebhook: 1 });
+    await due(...Array.from({ length: 20 }, (_, i) => `a${i + 1}`));
+    const before = prepared.length;
+    stored.push('b1');
+    scheduler.hold([{ ...refOf('b1'), wait: 0 }]);
+    await until(() => scheduler.attempts.held > 0 && stored.includes('b1'));
+    const readBefore = reads.length;
+    await endAll();
+    await until(() => prepared.includes('b1'));
+
+    expect(prepared.indexOf('b1')).to.be.at.least(before);
+    expect(reads.slice(readBefore).some((shares) => 'b' in shares)).to.equal(true);
+    await endAll();
+  });
+
+  it('are held no more when the process closes', async () => {
+    const { scheduler, stored, prepared } = start();
+    stored.push('a1');
+    scheduler.hold([{ ...refOf('a1'), wait: 10 }]);
+    await scheduler.close();
+    scheduler.hold([{ ...refOf('a1'), wait: 10 }]);
+    // shows that nothing happens
+    await sleep(50);
+
+    expect(prepared).to.deep.equal([]);
   });
 
   it('of a webhook that its rate limit holds back are claimed when the pause ends', async () => {

@@ -38,7 +38,8 @@ const seed = Number(values.seed ?? randomInt(2 ** 31));
 const rates = { rows: 4, soak: 100 };
 /** In a soak, a receiver that is dead would take six of ten attempts. */
 const soakedManners = ['good', 'flaky'] as const;
-const retryDelays = [150, 150, 150, 150, 150];
+/** The last is long enough for a job. */
+const retryDelays = [150, 150, 150, 150, 2_500];
 
 async function main(): Promise<Row[]> {
   console.log(`seed ${seed}${values.full ? ', full' : ''}`);

@@ -38,7 +38,7 @@ export const unshardedCollections: Readonly<Record<string, string>> = {
     'an account has at most `maxWebhooks` (50); their unique places are by account, and deliveries find them by id',
   stored:
     'one small document for each thing that an upstream keeps; polls claim by time, which MongoDB below 7.0 refuses without the key',
-  jobs: 'one for each waiting retry, and losing all of them loses nothing',
+  jobs: 'one for each second in which retries are due, and losing all of them loses nothing',
   recoveries: 'few; at most one runs for a webhook',
   account_budgets: 'one small document for each account',
   rates: 'minutes long',
@@ -52,6 +52,7 @@ export const unshardedCollections: Readonly<Record<string, string>> = {
 /** Queries of sharded collections that go to every shard, as `shapeOf` in queries.ts names them, and how often each is made. */
 export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate deliveries: $expr, $or, claimableAt': 'a sweep: every `sweepInterval` (425 ms) of each worker',
+  'aggregate deliveries: $expr, claimableAt, lease': 'a part of the same command',
   'aggregate events: $expr, fanOut': 'a part of the same command',
   'aggregate deliveries: $expr, state, webhookId': 'a worker takes up to 1,000 due deliveries of many webhooks at once',
   'aggregate usage: counted': 'a part of the same command, once a second: calls that their process has not counted',

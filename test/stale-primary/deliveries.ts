@@ -13,7 +13,7 @@ import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
 import { createSealer } from '../../src/webhooks/secrets.ts';
-import { claimsOf, claimTerms, noJobs } from '../deliveries/claims-of.ts';
+import { claimsOf, claimTerms } from '../deliveries/claims-of.ts';
 import {
   deliveryOptions,
   type FakeWebhooks,
@@ -180,7 +180,6 @@ export const rows: readonly Row[] = [
           target: webhooksOf(connection).forDelivery,
           sendRates: noRateLimits,
           body: async () => Buffer.from('{}'),
-          jobs: noJobs,
           userAgent: 'express-model-gateway/test',
           // it is not recorded again and again
           closed: AbortSignal.abort(),

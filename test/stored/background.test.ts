@@ -66,7 +66,6 @@ describe('the claim of a poll', () => {
     const service = new BackgroundService({
       objects,
       database: access,
-      collectionPrefix: 'test_',
       pollResponse() {
         polls += 1;
         return new Promise<UsageRecord>((resolve) => {
@@ -79,8 +78,7 @@ describe('the claim of a poll', () => {
       claimDuration,
       logger: quiet,
     });
-    await service.init();
-    await service.start();
+    service.start();
     await stored.add(batch);
     service.started(batch, { admissions: [], usageId: batch.background.id });
     await until(() => polls === 1);

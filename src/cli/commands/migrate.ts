@@ -6,8 +6,7 @@ const help = `
 Builds the indexes that are missing, and records for which version of the gateway the database is prepared. It may run
 beside gateways and again. Gateways that start with INDEXES=check need it before a new version.
 
-It removes no data. Only Agenda's jobs are removed, where duplicates keep their index from being built; deliveries get
-new ones.
+It removes no data.
 
 Works on MONGODB_URI with COLLECTION_PREFIX, or on the embedded database found through DATA_DIR while its gateway runs.
 

@@ -64,41 +64,27 @@ function checkOfDue(work: DueWork) {
   };
 }
 
-/** Jobs of Agenda, and what each must belong to. */
-const jobs = [
-  { collection: 'jobs', field: 'data.deliveryId', of: 'deliveries', live: { 'found.state': 'pending' } },
-  {
-    collection: 'response_jobs',
-    field: 'data.responseId',
-    of: 'stored',
-    live: { 'found.background': { $exists: true } },
-  },
-] as const;
-
-/** Jobs that are at least a minute old and whose delivery or response has ended, or is gone. */
+/** Agenda's jobs that are due for a minute and whose delivery has ended, or is gone. */
 async function checkJobs({ db, prefix }: DatabaseContext): Promise<readonly Result[]> {
-  const results = jobs.map(async ({ collection, field, of, live }) => {
-    const isOld = { $lt: [{ $toDate: '$_id' }, { $subtract: ['$$NOW', late * 1_000] }] };
-    const name = prefix + collection;
-    const [found] = await db
-      .collection(name)
-      .aggregate<{ count: number }>(
-        [
-          { $match: { $expr: isOld } },
-          { $limit: countLimit },
-          { $lookup: { from: prefix + of, localField: field, foreignField: '_id', as: 'found' } },
-          { $match: { $nor: [live] } },
-          { $count: 'count' },
-        ],
-        { maxTimeMS },
-      )
-      .toArray();
-    if (!found) return ok(`${name}: each job has what it belongs to`);
-    const message = `${name}: ${found.count} jobs belong to nothing that is pending; they change nothing`;
-    const removeAll = `db.getCollection('${name}').deleteMany({})`;
-    return warning(message, `running workers remove them when they are due; to remove all jobs, run ${removeAll}`);
-  });
-  return Promise.all(results);
+  const isOld = { $lt: [{ $max: ['$nextRunAt', { $toDate: '$_id' }] }, { $subtract: ['$$NOW', late * 1_000] }] };
+  const name = `${prefix}jobs`;
+  const [found] = await db
+    .collection(name)
+    .aggregate<{ count: number }>(
+      [
+        { $match: { $expr: isOld } },
+        { $limit: countLimit },
+        { $lookup: { from: `${prefix}deliveries`, localField: 'data.deliveryId', foreignField: '_id', as: 'found' } },
+        { $match: { 'found.state': { $ne: 'pending' } } },
+        { $count: 'count' },
+      ],
+      { maxTimeMS },
+    )
+    .toArray();
+  if (!found) return [ok(`${name}: each job has what it belongs to`)];
+  const message = `${name}: ${found.count} jobs belong to nothing that is pending; they change nothing`;
+  const removeAll = `db.getCollection('${name}').deleteMany({})`;
+  return [warning(message, `running workers remove them; to remove all jobs, run ${removeAll}`)];
 }
 
 export const backgroundWork = {

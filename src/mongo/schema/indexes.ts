@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { mongo, Schema } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
-import { isDuplicateKey } from '../writes.ts';
 
 type Db = mongo.Db;
 
@@ -9,7 +8,7 @@ type Db = mongo.Db;
 export interface CollectionIndexes {
   readonly collection: string;
   readonly indexes: readonly (mongo.IndexDescription & { readonly name: string })[];
-  /** Whether losing its documents loses nothing: they are removed where they keep a unique index from being built. */
+  /** Whether losing its documents loses nothing: a process starts without its indexes. */
   readonly isDisposable?: true;
 }
 
@@ -189,23 +188,20 @@ async function buildBesideAltered(db: Db, needed: CollectionIndexes, cause: Erro
  * @throws GatewayError `invalid_options` if an index of the same name or fields differs from what is needed
  */
 export async function buildIndexesOf(db: Db, needed: CollectionIndexes): Promise<readonly FoundIndex[]> {
-  const { collection, indexes, isDisposable } = needed;
+  const { collection, indexes } = needed;
   if (indexes.length === 0) {
     await db.command({ create: collection }).catch((error: unknown) => {
       if (!hasCode(error, namespaceExists)) throw error;
     });
     return [];
   }
-  const build = () => db.collection(collection).createIndexes([...indexes]);
   try {
-    await build();
+    await db.collection(collection).createIndexes([...indexes]);
   } catch (error) {
     if (hasCode(error, indexOptionsConflict) || hasCode(error, indexKeySpecsConflict)) {
       return buildBesideAltered(db, needed, error as Error);
     }
-    if (!isDisposable || !isDuplicateKey(error)) throw error;
-    await db.collection(collection).deleteMany({});
-    await build();
+    throw error;
   }
   return [];
 }

@@ -63,8 +63,6 @@ export class DeliveryModel {
   readonly deliveries = new Map<string, ModelDelivery>();
   readonly attempts = new Map<number, ModelAttempt>();
   readonly scheduled: Scheduled[] = [];
-  /** Deliveries that need no attempt any more, although one is scheduled. */
-  readonly removed: string[] = [];
   /** The webhooks of deliveries that were stored for workers to claim. */
   readonly looks: string[] = [];
   readonly #fanOuts = new Set<FanOut>();
@@ -294,6 +292,5 @@ export class DeliveryModel {
     delivery.attempts.splice(i < 0 ? delivery.attempts.length : i, i < 0 ? 0 : 1, { number, ok: true });
     if (delivery.state === 'pending') delivery.attempt = number;
     this.#end(delivery, 'delivered');
-    this.removed.push(delivery.id);
   }
 }

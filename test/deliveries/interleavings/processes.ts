@@ -112,14 +112,11 @@ export function createProcesses(
   const send = createSend(client, long);
   const made: LiveAttempt[] = [];
   const scheduled: Scheduled[] = [];
-  const removed: string[] = [];
   const looks: string[] = [];
   const jobs = {
+    shortestWait: 0,
     async schedule({ deliveryId: id, attempt }: AttemptKey) {
       scheduled.push({ id, attempt });
-    },
-    async remove(deliveryId: string) {
-      removed.push(deliveryId);
     },
   };
   /** Of first attempts: resolves when its process has made the first write of the delivery, or found one. */
@@ -329,8 +326,6 @@ export function createProcesses(
     made,
     /** Every attempt that a process has scheduled. */
     scheduled,
-    /** Every delivery whose jobs a process has removed. */
-    removed,
     /** The webhook of every delivery that a process has stored for workers to claim. */
     looks,
     processes,

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import type { ModelGatewayOptions } from '../../../src/index.ts';
 import { eventually } from '../../support/until.ts';
-import { type Scene, startScene } from '../over-http.ts';
+import { low, type Scene, startScene } from '../over-http.ts';
 import { type Answer, startReceiver, type TestReceiver } from '../receiver.ts';
 
 const hour = 3_600_000;
@@ -45,7 +45,8 @@ describe("Agenda's own tools", () => {
       state: 'scheduled',
       data: { deliveryId: _id, webhookId, userId, attempt },
     });
-    expect(Number(nextRunAt)).to.be.within(Number(dueAt) - 50, Number(dueAt) + 5_000);
+    // at the beginning of a second; a busy machine takes its time between the end of the attempt and its record
+    expect(Number(nextRunAt)).to.be.within(Number(dueAt) - 5_000, Number(dueAt));
     for (const unset of ['lockedAt', 'lastRunAt', 'lastFinishedAt', 'failedAt', 'failCount', 'failReason'] as const) {
       expect(more[unset], unset).to.equal(undefined);
     }
@@ -66,7 +67,7 @@ describe("Agenda's own tools", () => {
   });
 
   it('show nothing of a delivery that was delivered or has failed', async () => {
-    await open({ retryDelays: [20, 20] }, 500, 200, 500);
+    await open({ retryDelays: [2_500, 20] }, 500, 200, 500);
     await scene.webhook(receiver.url);
     const { attempts } = await scene.published(({ state }) => state === 'delivered');
     const failed = await scene.published(({ state }) => state === 'failed');
@@ -75,8 +76,8 @@ describe("Agenda's own tools", () => {
     expect([attempts.length, failed.attempts.length]).to.deep.equal([2, 3]);
   });
 
-  it('show the retry as it was after a resend that fails, and none after one that succeeds', async () => {
-    await open({ retryDelays: [hour] }, 500);
+  it('show the retry as it was after a resend that fails, and after one that succeeds no longer than until its time', async () => {
+    await open({ retryDelays: [6_000] }, 500);
     await scene.webhook(receiver.url);
     const { id } = await scene.published(hasAttempts(1));
     const [before] = await jobsOnce((found) => found.length === 1);
@@ -88,7 +89,28 @@ describe("Agenda's own tools", () => {
     await scene.call('POST', `/v1/deliveries/${id}/resend`);
     await jobsOnce(none);
 
-    expect((await scene.delivery(id)).state).to.equal('delivered');
+    const { state, attempts } = await scene.delivery(id);
+    expect([state, attempts.length]).to.deep.equal(['delivered', 3]);
+  });
+
+  it('show a job for every attempt that waits, at its time or up to a second before, and one for many', async () => {
+    await open({ retryDelays: [20, hour] }, 500);
+    await Promise.all([1, 2, 3].map(() => scene.webhook(receiver.url)));
+    const ids = Array.from({ length: 20 }, async (_, i) => {
+      // over some seconds
+      await new Promise((resolve) => setTimeout(resolve, i * 100));
+      await scene.gateway.publish(low);
+    });
+    await Promise.all(ids);
+    const waiting = () => scene.stored.find({ state: 'pending', attempt: 3 }).toArray();
+    const deliveries = await eventually(waiting, (found) => found.length === 60);
+    const isCovered = (found: JobWithState[], dueAt: Date) =>
+      found.some(({ nextRunAt }) => Number(nextRunAt) <= Number(dueAt) && Number(nextRunAt) > Number(dueAt) - 5_000);
+    const found = await jobsOnce((found) => deliveries.every(({ dueAt }) => isCovered(found, dueAt)));
+
+    const seconds = new Set(found.map(({ nextRunAt }) => Math.floor(Number(nextRunAt) / 1_000)));
+    expect(found).to.have.length(seconds.size);
+    expect(found.length).to.be.below(20);
   });
 
   it('show the retry of a webhook that was deleted until it is canceled', async () => {

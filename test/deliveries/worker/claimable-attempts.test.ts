@@ -1,5 +1,10 @@
 import { expect } from 'chai';
-import { createDueAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
+import {
+  comingPipeline,
+  createDueAttempts,
+  dueOfWebhookPipeline,
+  dueWebhooksPipeline,
+} from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -53,7 +58,8 @@ describe('What is due', () => {
   });
   after(() => database.drop());
 
-  const dueAttempts = () => createDueAttempts(deliveries, new SharedReads(deliveries.db, 0));
+  const dueAttempts = (lookAhead?: number) =>
+    createDueAttempts(deliveries, new SharedReads(deliveries.db, 0), lookAhead);
 
   async function store(...documents: DeliveryDocument[]): Promise<void> {
     await deliveries.collection.deleteMany({});
@@ -72,24 +78,31 @@ describe('What is due', () => {
       ['wh_a', 2],
       ['wh_b', 5],
     ]);
-    const { refs, soon } = await dueAttempts().ofWebhooks(shares);
+    const refs = await dueAttempts().ofWebhooks(shares);
 
     expect(refs.map(({ deliveryId }) => deliveryId)).to.deep.equal(['dlv_a1', 'dlv_a2', 'dlv_b1']);
-    expect(soon).to.deep.equal([]);
   });
 
-  it('is announced for a webhook whose job came a little early: unclaimed, and due within a second', async () => {
-    const soon = new Date(Date.now() + 600);
+  it('is found before it is due by a look that looks ahead, unless it is claimed, whatever has been due for longer', async () => {
+    const soon = new Date(Date.now() + 1_600);
     const claimed = { owner: 'wrk_2', token: 'token', startedAt: past };
-    await store(delivery('dlv_a1', 'wh_a', soon), delivery('dlv_b1', 'wh_b', later), {
-      ...delivery('dlv_c1', 'wh_c', soon),
-      lease: claimed,
-    });
-    const found = await dueAttempts().ofWebhooks(new Map(['wh_a', 'wh_b', 'wh_c'].map((webhookId) => [webhookId, 5])));
+    await store(
+      ...Array.from({ length: 5 }, (_, i) => delivery(`dlv_${i}`, 'wh_d', past)),
+      delivery('dlv_a1', 'wh_a', soon),
+      delivery('dlv_b1', 'wh_b', later),
+      { ...delivery('dlv_c1', 'wh_c', soon), lease: claimed },
+    );
+    const [ahead, blind] = [await dueAttempts(2_000).look(null, 2, noEvents), await dueAttempts().look(null, 2, null)];
 
-    expect(found.refs).to.deep.equal([]);
-    expect(found.soon.map(({ webhookId, userId }) => [webhookId, userId])).to.deep.equal([['wh_a', 'usr_1']]);
-    expect(found.soon[0]?.wait).to.be.within(1, 600);
+    expect(ahead.webhookIds).to.deep.equal(['wh_d']);
+    const [{ wait, ...ref } = expect.fail('nothing is found'), ...more] = ahead.coming;
+    expect(ref).to.deep.equal({ deliveryId: 'dlv_a1', webhookId: 'wh_a', userId: 'usr_1', attempt: 1 });
+    expect(wait).to.be.within(1, 1_600);
+    expect(more).to.deep.equal([]);
+    expect(blind.coming).to.deep.equal([]);
+    expect(await dueAttempts(2_000).ofWebhooks(new Map(['wh_a', 'wh_b', 'wh_c'].map((id) => [id, 5])))).to.deep.equal(
+      [],
+    );
   });
 
   it('includes every webhook, page by page, even if a thousand are due at the same moment', async () => {
@@ -125,20 +138,21 @@ describe('What is due', () => {
       const pipelines: object[][] = [
         dueWebhooksPipeline({ claimableAt: new Date(0), webhookId: '' }, 1_000),
         dueOfWebhookPipeline('wh_7', 20),
+        comingPipeline(1_000),
       ];
       const plans = await Promise.all(
         pipelines.map(async (pipeline) =>
           stagesIn(await deliveries.collection.aggregate(pipeline).explain('executionStats')),
         ),
       );
-      for (const [i, index] of ['due', 'dueOfWebhook'].entries()) {
+      for (const [i, index] of ['due', 'dueOfWebhook', 'due'].entries()) {
         const names = new Set(plans[i]?.map(({ stage }) => stage));
         expect(new Set(plans[i]?.flatMap(({ indexName }) => indexName ?? []))).to.deep.equal(new Set([index]));
         expect(names).not.to.include('SORT');
         expect(names).not.to.include('COLLSCAN');
       }
       const shares = new Map([['wh_7', 20]]);
-      expect((await dueAttempts().ofWebhooks(shares)).refs).to.have.length(1);
+      expect(await dueAttempts().ofWebhooks(shares)).to.have.length(1);
       const { cost } = await keysExamined(pipelines);
       costs.push(cost);
     }

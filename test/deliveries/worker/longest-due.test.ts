@@ -13,7 +13,7 @@ describe('The attempt that has been due longest', () => {
   function start(due: number) {
     const waiting = Array.from({ length: due }, (_, i) => `old ${i}`);
     const reads: (() => void)[] = [];
-    const ready = { send: async () => async () => {}, giveBack: async () => {} };
+    const ready = { send: async () => async () => undefined, giveBack: async () => {} };
     const held = new Set<string>();
     const scheduler = new Scheduler({
       concurrency: 4,
@@ -34,7 +34,7 @@ describe('The attempt that has been due longest', () => {
       due: {
         async ofWebhooks(shares) {
           await new Promise<void>((resolve) => reads.push(resolve));
-          return { refs: waiting.slice(0, shares.get(webhook.webhookId) ?? 0).map(ref), soon: [] };
+          return waiting.slice(0, shares.get(webhook.webhookId) ?? 0).map(ref);
         },
       },
       logger: silentLogger,

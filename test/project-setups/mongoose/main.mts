@@ -33,7 +33,7 @@ const options: ModelGatewayOptions = {
   mongo: mongoose,
   secretKeys: [`k1:${Buffer.alloc(32, 1).toString('base64')}`],
   credits: { prices: { '*': { input: 0, output: 0 } } },
-  retryDelays: [1_000],
+  retryDelays: [2_500],
   allowHttp: true,
   allowPrivateNetworks: ['127.0.0.0/8'],
   logger: { error: console.error, warn() {}, info() {} },
@@ -66,6 +66,9 @@ const refused = await gateway.publish(payment('refused'), { session }).catch((er
 await session.endSession();
 await other.close();
 const balance = await gateway.credits?.balance('usr_1');
+// Agenda removes the job of the retry
+const jobs = mongoose.connection.collection('gateway_jobs');
+while ((await jobs.countDocuments()) > 0) await new Promise((resolve) => setTimeout(resolve, 50));
 await gateway.close();
 
 /** The copies of MongoDB's driver that this process has loaded. */

@@ -15,7 +15,6 @@ import { createOutbox, type NewEvent, type StoredEvent } from '../../../src/even
 import type { UsageRecord } from '../../../src/index.ts';
 import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
 import { createLastUsed } from '../../../src/keys/verify-key.ts';
-import { createJobsBackend } from '../../../src/mongo/agenda.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { SharedReads } from '../../../src/mongo/shared-reads.ts';
@@ -164,28 +163,21 @@ describe('An item that the database cannot take does not block the others:', fun
       expect(await statuses(events.map((event) => fanOut.fanOut({ event, lease })))).to.deep.equal(poisonedOne);
       expect(await deliveries.countDocuments()).to.equal(2);
     });
-
-    it('an Agenda job that is stored, and one that is removed', async () => {
-      const { repository, connect } = createJobsBackend(connection.getClient().db(connection.name), 'gateway_jobs');
-      await connect();
-      const job = (name: string, data = {}) => {
-        return { name, data, unique: { name }, type: 'normal', priority: 0, nextRunAt: new Date() } as const;
-      };
-      const jobs = [job('a'), job('b', { text: huge }), job('c')];
-      expect(await statuses(jobs.map((one) => repository.saveJob(one, {})))).to.deep.equal(poisonedOne);
-      const [first, last] = await connection.collection('gateway_jobs').find().sort({ name: 1 }).toArray();
-      const ids = [String(first?._id), 'no id of a job', String(last?._id)];
-      await Promise.all(ids.map((id) => repository.removeJobs({ id })));
-      expect(await connection.collection('gateway_jobs').countDocuments()).to.equal(0);
-    });
   });
 
   it('an Agenda job of one attempt among others, which is logged once', async () => {
-    const jobs = createJobs({ connection, owner: 'wrk_1', collectionPrefix: 'bell_', logger });
+    const jobs = createJobs({ connection, owner: 'wrk_1', collectionPrefix: 'bell_', lookAhead: 0, logger });
     const ref = (deliveryId: string) => ({ deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
-    await Promise.all(['dlv_1', huge, 'dlv_3'].map((id) => jobs.schedule(ref(id), 60_000)));
+    const dueIn = (seconds: number) => new Date((Math.floor(Date.now() / 1_000) + seconds) * 1_000);
+    const attempts = [
+      ['dlv_1', dueIn(60)],
+      [huge, dueIn(61)],
+      ['dlv_3', dueIn(61)],
+      ['dlv_4', dueIn(62)],
+    ] as const;
+    await Promise.all(attempts.map(([id, dueAt]) => jobs.schedule(ref(id), dueAt)));
     const stored = await connection.collection('bell_jobs').find().sort({ 'data.deliveryId': 1 }).toArray();
-    expect(stored.map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
+    expect(stored.map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3', 'dlv_4']);
     expect(logged.map(({ message }) => message)).to.deep.equal([
       'a job was not stored; the sweep will start the attempt',
     ]);

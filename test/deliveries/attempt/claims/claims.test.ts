@@ -228,7 +228,7 @@ describe('Claims', () => {
       }
       await compare(id, model);
     }
-    const { refs } = await createDueAttempts(deliveries, new SharedReads(deliveries.db, 0)).ofWebhooks(
+    const refs = await createDueAttempts(deliveries, new SharedReads(deliveries.db, 0)).ofWebhooks(
       new Map([['wh_1', 10]]),
     );
     expect(refs.map(({ deliveryId }) => deliveryId).sort()).to.deep.equal(
