@@ -3,7 +3,6 @@ import { AccountTurns } from '../fairness/account-shares.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
-import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
@@ -28,8 +27,6 @@ export interface AccountingDeps {
   readonly database: Pick<DatabaseAccess, 'whenAvailable'>;
   readonly clock: DatabaseClock;
   readonly creditObserver: CreditObserver;
-  /** Reads that what is looked for again and again goes with. */
-  readonly shared: Pick<SharedReads, 'join'>;
   readonly options: ResolvedOptions;
 }
 
@@ -63,7 +60,7 @@ function createCreditsAndPayments({ models, publish, transaction, database, opti
 
 /** Joins the records of calls and their counting, which also charges for them. */
 function createUsageAccounting(
-  { models, publish, transaction, shared, options }: AccountingDeps,
+  { models, publish, transaction, options }: AccountingDeps,
   quotas: ThresholdQuotas | undefined,
   credits?: CreditService,
 ) {
@@ -90,7 +87,6 @@ function createUsageAccounting(
       ...(prices && { cost: (record) => costOf(prices, record) }),
       recentUsage,
       maxWait: 1_000,
-      shared,
       logger,
       batchSize: 2_000,
     },
@@ -124,7 +120,7 @@ function createBudgets({ models, clock, options }: AccountingDeps, quotas: Thres
 }
 
 export function createAccounting(deps: AccountingDeps) {
-  const { models, publish, shared, options } = deps;
+  const { models, publish, options } = deps;
   const { credits, payments } = createCreditsAndPayments(deps);
   const quotas = options.quotas && {
     quotaOf: createQuotaOf(options.quotas, options.logger),
@@ -137,7 +133,6 @@ export function createAccounting(deps: AccountingDeps) {
     exceeded: durableCollection(models.exceeded),
     publish,
     options: options.limits,
-    shared,
     logger: options.logger,
   });
   const { admit } = limits;

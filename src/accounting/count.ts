@@ -3,7 +3,6 @@ import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '.
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { RunInTransaction } from '../mongo/connection/availability.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
-import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 import type { CreditService } from './credits.ts';
 import type { AccountingModels, KeyTotalDocument, UsageDocument, UsageSums } from './model.ts';
@@ -76,8 +75,6 @@ export interface CountDeps extends ThresholdDeps, Pick<AccountingModels, 'usage'
   readonly recentUsage?: Pick<RecentUsage, 'take'>;
   /** How long the process that wrote a record may take to count it, before this one does. Milliseconds. @default 0 */
   readonly maxWait?: number;
-  /** Reads that the look for such records goes with. */
-  readonly shared: Pick<SharedReads, 'join'>;
 }
 
 /** Longer than a transaction is retried. Milliseconds. */
@@ -155,7 +152,7 @@ function createCountFound(deps: CountDeps) {
  * Makes the function that counts records of ended calls; it resolves to how many. If it is `batchSize` or more, there may be more to count.
  */
 export function createCount(deps: CountDeps) {
-  const { recentUsage, maxWait = 0, shared, batchSize } = deps;
+  const { recentUsage, maxWait = 0, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const countFound = createCountFound(deps);
   /** The newest uncounted record at the last look: `maxWait` later, this process may count the records up to it. */
@@ -165,12 +162,11 @@ export function createCount(deps: CountDeps) {
   /** When the last look ended; while it looks, when it must have, for another begins {@link CountDeps.maxWait} later. */
   let lookedAt = Number.NEGATIVE_INFINITY;
 
-  /** Looks for what has not been counted. It may wait for another read, and what this process has written need not. */
+  /** Looks for what has not been counted. What this process has written does not wait for it. */
   async function look(): Promise<void> {
     lookedAt = performance.now() + longestLook;
     try {
-      const [found] = await shared.join(firstMatch(usage.collectionName, { counted: false }, { _id: -1 }));
-      newest = (found as Pick<UsageDocument, '_id'> | undefined)?._id;
+      newest = (await usage.findOne({ counted: false }, { projection: byId, sort: { _id: -1 } }))?._id;
     } catch (error) {
       failure = error;
     } finally {

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import type { EventInput } from '../events/service.ts';
 import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '../mongo/batcher.ts';
 import type { durableCollection } from '../mongo/collection.ts';
-import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { duplicatesIn } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { ExceededDocument } from './model.ts';
@@ -179,8 +178,6 @@ export interface ClosingDeps {
   readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
   /** How long a window stays open after its end, for counts that arrive late. Milliseconds. */
   readonly grace: number;
-  /** Reads that the look for finished windows goes with. */
-  readonly shared: Pick<SharedReads, 'join'>;
   readonly logger: Logger;
 }
 
@@ -211,7 +208,7 @@ function toEvent({ userId, apiKeyId, limit, counts, windowStart, windowEnd }: Ex
  * once and may stop at any step: a closed window no longer changes, and its idempotency key is derived from it.
  */
 export function createClosing(deps: ClosingDeps): () => Promise<void> {
-  const { exceeded, publish, grace, shared, logger } = deps;
+  const { exceeded, publish, grace, logger } = deps;
   const publishOrLog = createPublishOrLog(publish, logger);
   const logSetAside = createSetAsideLog(logger, 'refused calls cannot be published and were left out');
 
@@ -229,9 +226,7 @@ export function createClosing(deps: ClosingDeps): () => Promise<void> {
   return async function closeWindows() {
     const hasEnded = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
     // usually there is none
-    const [any] = await shared.join(
-      firstMatch(exceeded.collectionName, { state: { $in: ['open', 'closed'] }, ...hasEnded }),
-    );
+    const any = await exceeded.findOne({ state: { $in: ['open', 'closed'] }, ...hasEnded }, { projection: { _id: 1 } });
     if (!any) return;
     await exceeded.updateMany({ state: 'open', ...hasEnded }, { $set: { state: 'closed' } });
     const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).toArray();

@@ -1,7 +1,6 @@
 import type { UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
-import type { PartOfQuery, SharedReads } from '../mongo/shared-reads.ts';
 import { type ComingAttempt, type DeliveryModel, refOf, type WebhookRef } from './model.ts';
 
 /** A position in the order in which attempts become due. */
@@ -22,6 +21,18 @@ interface FoundAttempt extends WebhookRef {
 }
 
 type FoundComing = FoundAttempt & Pick<ComingAttempt, 'wait'>;
+
+/** What a look reads of one collection: a short range of an index. */
+export interface PartOfLook {
+  readonly coll: string;
+  readonly pipeline: readonly object[];
+}
+
+interface FoundByPart {
+  /** Which part has found it. */
+  readonly part: number;
+  readonly document: object;
+}
 
 /** Attempts that one look finds before they are due. Further ones are found when they are. */
 const comingLimit = 1_000;
@@ -80,12 +91,23 @@ export type DueAttempts = ReturnType<typeof createDueAttempts>;
  * Finds the attempts that may be claimed: those that are due and free, and those whose lease has lapsed. Each read is a range of an
  * index by the database's clock, however much is due later. Attempts are read by webhook, which keeps claims fair: however
  * much is due for one webhook, the attempts of another are found just as easily.
- * @param shared reads in whose round trip others may go
  * @param lookAhead how soon attempts become due that are found before. Milliseconds. @default none are
  */
-export function createDueAttempts(deliveries: DeliveryModel, shared: Pick<SharedReads, 'read'>, lookAhead = 0) {
+export function createDueAttempts(deliveries: DeliveryModel, lookAhead = 0) {
   const collection = durableCollection(deliveries);
   const coll = collection.collectionName;
+
+  /** What each part finds, in one round trip: a command costs an idle process and its database more than what is in it. */
+  async function readEach(parts: readonly PartOfLook[]): Promise<readonly (readonly object[])[]> {
+    const [first = [], ...others] = parts.map(({ coll, pipeline }, part) => {
+      const tagged = [...pipeline, { $replaceWith: { part: { $literal: part }, document: '$$ROOT' } }];
+      return part === 0 ? tagged : [{ $unionWith: { coll, pipeline: tagged } }];
+    });
+    const rows = await collection.aggregate<FoundByPart>([...first, ...others.flat()], inOneBatch).toArray();
+    const found = parts.map((): object[] => []);
+    for (const { part, document } of rows) found[part]?.push(document);
+    return found;
+  }
 
   return {
     /**
@@ -94,10 +116,10 @@ export function createDueAttempts(deliveries: DeliveryModel, shared: Pick<Shared
      * @param limit deliveries that one page reads
      * @param events the query for events; `null` for none
      */
-    async look(after: DuePosition | null, limit: number, events: PartOfQuery | null) {
+    async look(after: DuePosition | null, limit: number, events: PartOfLook | null) {
       const ofDeliveries = { coll, pipeline: dueWebhooksPipeline(after ?? beginning, limit) };
       const ofComing = { coll, pipeline: comingPipeline(lookAhead) };
-      const found = await shared.read([ofDeliveries, ofComing, ...(events ? [events] : [])]);
+      const found = await readEach([ofDeliveries, ofComing, ...(events ? [events] : [])]);
       const [groups = [], coming = [], unfinished = []] = found as [Group[], FoundComing[], UnfinishedEvent[]?];
       const deliveryCount = groups.reduce((sum, { count }) => sum + count, 0);
       const places = groups.map(({ _id: webhookId, claimableAt }) => ({ webhookId, claimableAt }));

@@ -2,11 +2,10 @@ import type { EventDocument, EventModel } from '../events/model.ts';
 import type { ClaimEvents, EventKey, Outbox, SettleSubscribers, UnfinishedEvent } from '../events/outbox.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic, type OnRun } from '../mongo/periodic.ts';
-import type { PartOfQuery } from '../mongo/shared-reads.ts';
 import { createWatch } from '../mongo/watch.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { AttemptDeps } from './attempt.ts';
-import type { DueAttempts, DuePosition } from './due-reads.ts';
+import type { DueAttempts, DuePosition, PartOfLook } from './due-reads.ts';
 import { createShortReads, type FanOut } from './fan-out.ts';
 import type { Jobs } from './jobs.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
@@ -236,7 +235,7 @@ export function createUnfinishedEvents(deps: UnfinishedEventsDeps) {
 
   return {
     /** A part of a query that finds the next events; `null` while there is no room, except once a second. */
-    page(): PartOfQuery | null {
+    page(): PartOfLook | null {
       const { attempts, bytes } = room();
       budget = { attempts, bytes, events: Math.min(eventsPageSize, attempts) };
       return attempts > 0 ? outbox.unfinished(budget.events) : null;

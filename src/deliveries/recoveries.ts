@@ -9,7 +9,6 @@ import { confirm, findConfirmed, findOneConfirmed } from '../mongo/confirmed-rea
 import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { checkPage, checkTimes, type Page, pageLimit } from '../mongo/list-page.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
-import { firstMatch, type SharedReads } from '../mongo/shared-reads.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { webhookInactive } from './manual-attempt.ts';
@@ -21,8 +20,6 @@ export interface RecoveryServiceDeps {
   readonly find: FindRecoverable;
   readonly redeliver: Redeliver;
   readonly webhook: GetWebhook;
-  /** Reads that the look for recoveries goes with. */
-  readonly shared: Pick<SharedReads, 'join'>;
   readonly options: Pick<ResolvedOptions, 'recoverRate' | 'retentionDays' | 'logger'>;
 }
 
@@ -160,12 +157,12 @@ export class RecoveryService {
     this.#look.runNow();
   }
 
-  /** Usually none waits, which a read that goes with others tells. */
+  /** Usually none waits. */
   async #lookForWaiting(): Promise<void> {
     const isExpected = this.#isExpected;
     this.#isExpected = false;
-    const anyWaiting = firstMatch(this.#collection.collectionName, this.#waiting([]));
-    if (isExpected || (await this.#deps.shared.join(anyWaiting)).length > 0) await this.#takeOver();
+    const isAnyWaiting = () => this.#collection.findOne(this.#waiting([]), { projection: { _id: 1 } });
+    if (isExpected || (await isAnyWaiting())) await this.#takeOver();
   }
 
   async #takeOver(): Promise<void> {

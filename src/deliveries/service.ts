@@ -8,7 +8,6 @@ import type { SendRateModel } from '../fairness/model.ts';
 import { createSendRates } from '../fairness/send-rates.ts';
 import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
-import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import type { TargetLookUp } from '../webhooks/webhook.ts';
@@ -60,8 +59,6 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners>, Pick<Due
   readonly userAgent: string;
   /** @default none */
   readonly fanOutObserver?: FanOutObserver;
-  /** Others' reads go with the sweep's. */
-  readonly shared: Pick<SharedReads, 'read'>;
 }
 
 export type DeliveryService = ReturnType<typeof createDeliveryService>;
@@ -104,7 +101,7 @@ function createParts(deps: DeliveryServiceDeps) {
 
   const claims = new Claims({ ...shared, ...(fanOutObserver && { onInserted: fanOutObserver.inserted }) });
   const attempts = new Attempts({ ...shared, claims });
-  const reads = createDueAttempts(deliveries, deps.shared, lookAhead);
+  const reads = createDueAttempts(deliveries, lookAhead);
   const scheduler = new Scheduler({ ...options, attempts, due: reads });
   const fanOut = new FanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
   const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });

@@ -6,7 +6,6 @@ import { durableCollection, inOneBatch, insertOnly } from '../mongo/collection.t
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import { Leases } from '../mongo/lease.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
-import type { PartOfQuery } from '../mongo/shared-reads.ts';
 import { isUnavailable } from '../mongo/unavailable.ts';
 import { bareWrites, isDuplicateKey } from '../mongo/writes.ts';
 import type { AddressedEvent, Subscribers } from '../webhooks/webhook.ts';
@@ -137,7 +136,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock) {
     /** Marks that each webhook has its delivery. Does nothing if the event has more targets by now. */
     markFannedOut: marks.add,
     /** A part of a query that finds events which any process may fan out, longest waiting first. */
-    unfinished: (limit: number): PartOfQuery => ({
+    unfinished: (limit: number) => ({
       coll: collection.collectionName,
       pipeline: unfinishedPipeline(limit),
     }),

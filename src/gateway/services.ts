@@ -18,7 +18,6 @@ import {
   whileAwaited,
 } from '../mongo/connection/availability.ts';
 import type { Database } from '../mongo/connection/connection.ts';
-import { SharedReads } from '../mongo/shared-reads.ts';
 import { sharedSpec } from '../openapi/spec.ts';
 import { BacklogReads } from '../operator/backlog.ts';
 import { createMetrics } from '../operator/metrics.ts';
@@ -78,7 +77,6 @@ function createBase(options: ResolvedOptions, database: OpenDatabase) {
     requestLog: options.logRequests ? createRequestLog(logger) : undefined,
     openRequests: new OpenRequests(),
     bodyMemory: new AccountMemory(options.bodyMemory),
-    shared: new SharedReads(connection),
     clock: createDatabaseClock(connection),
     networks,
   };
@@ -120,8 +118,7 @@ function createWebhooks({ options, models, catalogue, notifications, networks }:
 }
 
 function createEvents(base: Base, { webhooks, health }: ReturnType<typeof createWebhooks>) {
-  const { options, database, access, models, catalogue, notifications, metrics, requestLog, shared, networks, clock } =
-    base;
+  const { options, database, access, models, catalogue, notifications, metrics, requestLog, networks, clock } = base;
   const { connection } = database;
   const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
   const outbox = createOutbox(models.events, clock);
@@ -133,7 +130,6 @@ function createEvents(base: Base, { webhooks, health }: ReturnType<typeof create
     outbox,
     clock,
     settleSubscribers,
-    shared,
     forDelivery: webhooks.forDelivery,
     urlOf: webhooks.urlOf,
     clients: {
@@ -169,7 +165,6 @@ function createEvents(base: Base, { webhooks, health }: ReturnType<typeof create
     find: deliveries.recoverable,
     redeliver: deliveries.redeliver,
     webhook: webhooks.getConfirmed,
-    shared,
     options,
   });
   return { deliveries, events, recoveries };
@@ -209,14 +204,13 @@ function authenticatorOf(options: ResolvedOptions, authenticateKey: Authenticate
 }
 
 /** The upstreams, what they keep for accounts, and what they still work on. */
-function createStorage({ options, access, models, metrics, shared }: Base, { usage }: Accounting) {
+function createStorage({ options, access, models, metrics }: Base, { usage }: Accounting) {
   const { logger } = options;
   const storedObjects = new StoredObjectRecords({
     objects: models.stored,
     database: access,
     retentionDays: options.storedRetentionDays,
     background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
-    shared,
     logger,
   });
   const upstreams = options.upstreams.map((upstream) =>
@@ -291,7 +285,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
 /** Every service of a gateway, and how they are joined. */
 export function createServices(options: ResolvedOptions, database: OpenDatabase) {
   const base = createBase(options, database);
-  const { access, models, metrics, shared, clock, requestLog } = base;
+  const { access, models, metrics, clock, requestLog } = base;
   const ofWebhooks = createWebhooks(base);
   const { deliveries, events, recoveries } = createEvents(base, ofWebhooks);
   // a standalone mongod, which the host has accepted, writes one after the other
@@ -303,7 +297,6 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     database: access,
     clock,
     creditObserver: metrics.credits,
-    shared,
     options,
   });
   const { budgets, credits } = accounting;

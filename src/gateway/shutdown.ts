@@ -45,7 +45,7 @@ export function createClose(services: Services, sockets: Sockets) {
 /** Makes the function that closes the parts of a gateway in their order: first what makes work, then what records it, the database last. */
 function createShutdown(services: Services, sockets: Sockets) {
   const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = services;
-  const { processRecord, storedObjects, shared, database, access, openRequests } = services;
+  const { processRecord, storedObjects, database, access, openRequests } = services;
   const { drainTimeout, logger } = services.options;
 
   /** Waits for the calls under way to end normally, and ends them when that takes too long. */
@@ -77,7 +77,6 @@ function createShutdown(services: Services, sockets: Sockets) {
   }
 
   return async function shutDown(): Promise<void> {
-    shared.close();
     const longest = Math.max(attemptTimeout, drainTimeout);
     const endsAt = performance.now() + longest + writeTimeout;
     /** @param others what the steps after it may still take */

@@ -3,7 +3,6 @@ import { fromNow } from '../mongo/clock.ts';
 import { type durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
-import { longestJoin, type SharedReads } from '../mongo/shared-reads.ts';
 import type { Logger } from '../options/options.ts';
 import type { AccountModels, FineTunedModel } from '../proxy/model-list.ts';
 import { isTunedName, modelNotFound, type NamedCandidate, orderUpstreams } from '../proxy/upstream.ts';
@@ -11,7 +10,7 @@ import type { StoredObjectDocument } from './model.ts';
 import type { StoredObject } from './stored-object.ts';
 
 /** How often a process reads what others have recorded since. Milliseconds. */
-const interval = 2_000 - longestJoin;
+const interval = 1_900;
 /** Every so many reads, all are read: that finds what was removed. */
 const readsOfAll = 60;
 /** What is inserted may be seen by so much later than its time says. Milliseconds. */
@@ -20,8 +19,6 @@ const overlap = 10_000;
 interface FineTunedModelsDeps {
   readonly collection: ReturnType<typeof durableCollection<StoredObjectDocument>>;
   readonly database: Pick<DatabaseAccess, 'run' | 'isUnavailable'>;
-  /** Of what others have recorded. */
-  readonly shared: Pick<SharedReads, 'join'>;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
@@ -184,15 +181,14 @@ export class FineTunedModels implements AccountModels {
 
   /** Reads what others have recorded since the last read. */
   async #readNew(): Promise<void> {
-    const { collection, shared } = this.#deps;
+    const { collection } = this.#deps;
     this.#reads += 1;
     if (this.#reads % readsOfAll === 0) return this.#readAll();
     const startedAt = performance.now();
     const since = fromNow(-overlap - Math.round(startedAt - this.#readAt));
-    const isNew = { kind: 'model', $expr: { $gte: ['$createdAt', since] } };
-    const pipeline = [{ $match: isNew }, { $project: projection }];
-    const found = await shared.join({ coll: collection.collectionName, pipeline });
-    for (const document of found as readonly StoredObjectDocument[]) this.#add(toModel(document));
+    const isNew = { kind: 'model' as const, $expr: { $gte: ['$createdAt', since] } };
+    const found = await collection.find(isNew, { projection, ...inOneBatch }).toArray();
+    for (const document of found) this.#add(toModel(document));
     // one that came late may have left out what was recorded meanwhile: the next goes back as far
     if (performance.now() - startedAt < overlap / 2) this.#readAt = startedAt;
   }

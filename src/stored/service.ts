@@ -2,7 +2,6 @@ import { fromNow } from '../mongo/clock.ts';
 import { distinctValues, durableCollection, inOneBatch, insertOnly } from '../mongo/collection.ts';
 import { createReadConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
-import type { SharedReads } from '../mongo/shared-reads.ts';
 import type { Logger } from '../options/options.ts';
 import type { ShownObject } from './answer-ids.ts';
 import { FineTunedModels } from './fine-tuned-models.ts';
@@ -74,8 +73,6 @@ interface StoredObjectsDeps {
   readonly retentionDays: number;
   /** When a response that is made in the background is polled first, and for how long. Milliseconds. */
   readonly background: { readonly interval: number; readonly timeout: number };
-  /** Reads that what is read again and again goes with. */
-  readonly shared: Pick<SharedReads, 'join'>;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
@@ -95,7 +92,7 @@ export class StoredObjectRecords {
   readonly #background: StoredObjectsDeps['background'];
   readonly #logger: StoredObjectsDeps['logger'];
 
-  constructor({ objects, database, retentionDays, background, shared, logger }: StoredObjectsDeps) {
+  constructor({ objects, database, retentionDays, background, logger }: StoredObjectsDeps) {
     const collection = durableCollection(objects);
     this.#collection = collection;
     this.#readConfirmed = createReadConfirmed(collection);
@@ -103,7 +100,7 @@ export class StoredObjectRecords {
     this.#retention = retentionDays * millisecondsPerDay;
     this.#background = background;
     this.#logger = logger;
-    this.models = new FineTunedModels({ collection, database, shared, logger });
+    this.models = new FineTunedModels({ collection, database, logger });
   }
 
   /** @throws GatewayError `database_unavailable` if nothing can be stored at present */

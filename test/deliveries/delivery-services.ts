@@ -14,7 +14,6 @@ import type { SendRates } from '../../src/fairness/send-rates.ts';
 import type { EventInput, Logger } from '../../src/index.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
-import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import type { DeliveryTarget } from '../../src/webhooks/webhook.ts';
 import { buildIndexes } from '../support/database/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
@@ -116,7 +115,6 @@ export async function startDeliveryServices(
     outbox,
     clock,
     settleSubscribers,
-    shared: new SharedReads(connection, 0),
     forDelivery: webhooks.forDelivery,
     urlOf: async (id) => (await webhooks.forDelivery(id))?.url ?? null,
     clients: { allowAddress: (address) => address === '127.0.0.1' },

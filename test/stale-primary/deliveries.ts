@@ -10,7 +10,6 @@ import { createEventModel } from '../../src/events/model.ts';
 import { createOutbox } from '../../src/events/outbox.ts';
 import { createSendRateModel } from '../../src/fairness/model.ts';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
-import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
 import { createSealer } from '../../src/webhooks/secrets.ts';
 import { claimsOf, claimTerms } from '../deliveries/claims-of.ts';
@@ -99,7 +98,6 @@ async function judge(
     outbox: createOutbox(events, clock),
     clock,
     settleSubscribers: settled,
-    shared: new SharedReads(connection, 0),
     forDelivery: webhooksOf(at.webhooks).forDelivery,
     urlOf: async () => null,
     clients: { allowHttp: true, allowAddress: () => true },

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { UsageRecord } from '../../src/index.ts';
-import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import { BackgroundService } from '../../src/stored/background.ts';
 import { unknownRecord } from '../../src/stored/ended-response.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
@@ -51,13 +50,11 @@ describe('the claim of a poll', () => {
     await buildIndexes(database.connection, objects);
     const access = { require() {}, isUnavailable: false, run: <T>(work: () => Promise<T>) => work() };
     const background = { interval: 20, timeout: 60_000 };
-    const shared = new SharedReads(database.connection, 0);
     const stored = new StoredObjectRecords({
       objects,
       database: access,
       retentionDays: 1,
       background,
-      shared,
       logger: quiet,
     });
     let polls = 0;

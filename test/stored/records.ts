@@ -1,5 +1,4 @@
 import type { Connection } from 'mongoose';
-import { SharedReads } from '../../src/mongo/shared-reads.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
 import { StoredObjectRecords } from '../../src/stored/service.ts';
 import { silentLogger } from '../support/logger.ts';
@@ -14,7 +13,6 @@ export function openStoredRecords(connection: Connection, deps: Partial<Deps> = 
     database: { require() {}, run: (work) => work(), isUnavailable: false },
     retentionDays: 7,
     background: { interval: 1_000, timeout: 10_000 },
-    shared: new SharedReads(connection, 0),
     logger: silentLogger,
     ...deps,
   });

@@ -4,7 +4,6 @@ import { createLimitService, type LimitService, type LimitServiceDeps } from '..
 import { createAccountingModels, type ExceededDocument, type ExceededModel } from '../../../src/accounting/model.ts';
 import type { EventInput, GatewayError } from '../../../src/index.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
-import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { whileClockStands } from '../../support/clock.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -33,7 +32,6 @@ describe('refused calls', () => {
         published.push({ input: input as Published['input'], idempotencyKey, at: Date.now() });
       },
       options: { perKey: { requestsPerMinute: 1 }, eventWindow: window },
-      shared: new SharedReads(database.connection, 0),
       logger: silentLogger,
       flushInterval: 5,
       ...deps,

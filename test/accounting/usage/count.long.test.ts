@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Quota } from '../../../src/index.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { eventually } from '../../support/until.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 
 interface CallMade {
@@ -164,27 +165,26 @@ describe('usage counters', function () {
   });
 
   it('wait for a while before they count the records of other processes', async () => {
-    const reads = ledger.sharedReads(20);
-    let look: Promise<unknown> = Promise.resolve();
-    const join: typeof reads.join = (part) => {
-      const found = reads.join(part);
-      look = found;
-      return found;
-    };
-    const count = ledger.counter(undefined, 500, { maxWait: 30, shared: { join } });
+    const count = ledger.counter(undefined, 500, { maxWait: 30 });
     await ledger.add([{ id: 'use_1' }]);
+    // the look that the first count begins takes so long
+    const blockTimeMS = 100;
+    const data = {
+      namespace: `${database.connection.name}.gateway_usage`,
+      failCommands: ['find'],
+      blockConnection: true,
+    };
+    const admin = database.connection.getClient().db('admin');
+    await admin.command({ configureFailPoint: 'failCommand', mode: { times: 1 }, data: { ...data, blockTimeMS } });
     expect(await count()).to.equal(0);
     // longer than maxWait, but it begins when the process has looked
-    await Promise.all([look, sleep(35)]);
+    await sleep(35);
     expect(await count()).to.equal(0);
+    // until it has looked, and longer than maxWait
+    await sleep(2 * blockTimeMS);
     await ledger.add([{ id: 'use_2' }]);
-    // longer than maxWait
-    await sleep(35);
     expect(await count()).to.equal(1);
-    await look;
-    // longer than maxWait
-    await sleep(35);
-    expect(await count()).to.equal(1);
+    expect(await eventually(count, (counted) => counted > 0)).to.equal(1);
     await expectEven();
   });
 

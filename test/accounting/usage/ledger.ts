@@ -10,7 +10,6 @@ import { createOutbox } from '../../../src/events/outbox.ts';
 import { createEventService } from '../../../src/events/service.ts';
 import type { QuotaOptions, UsageRecord } from '../../../src/index.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
-import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { noFanOut, settled } from '../../events/harness.ts';
 import { buildIndexes } from '../../support/database/indexes.ts';
 import { newId } from '../../support/ids.ts';
@@ -101,13 +100,11 @@ export async function openLedger(connection: Connection) {
     keyTotals,
     /** What a process remembers of its own records; nothing at first. */
     newRecentUsage: () => new RecentUsage(),
-    /** The reads that a process shares, so many milliseconds apart. */
-    sharedReads: (interval: number) => new SharedReads(connection, interval),
     /** One process that counts. */
     counter: (
       quotas?: QuotaOptions,
       batchSize = 500,
-      others: Partial<Pick<CountDeps, 'recentUsage' | 'maxWait' | 'shared'>> = {},
+      others: Partial<Pick<CountDeps, 'recentUsage' | 'maxWait'>> = {},
     ) =>
       createCount({
         usage,
@@ -120,7 +117,6 @@ export async function openLedger(connection: Connection) {
         quotas: quotas && { quotaOf: createQuotaOf(quotas, logger), thresholds: quotas.thresholds },
         // a thousandth of a credit a token
         cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,
-        shared: new SharedReads(connection, 0),
         logger,
         batchSize,
         ...others,

@@ -2,7 +2,6 @@ import { Claims } from '../../../src/deliveries/claims.ts';
 import { createDueAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
-import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { median } from '../report.ts';
 import { now, type Setup } from './setup.ts';
@@ -86,7 +85,7 @@ function sumOf(node: unknown, field: string): number {
 
 /** Looks and claims as a worker does, and what the database had to read for it. */
 function createClaimant(setup: Setup, deliveries: DeliveryModel) {
-  const due = createDueAttempts(deliveries, new SharedReads(setup.connection, 0));
+  const due = createDueAttempts(deliveries);
   const claims = new Claims({
     deliveries,
     clock: createDatabaseClock(setup.connection),

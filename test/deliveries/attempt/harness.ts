@@ -40,7 +40,7 @@ export function openDeliveries(connection: Connection) {
       const attempts = new Attempts({ ...parts, claims: new Claims(parts) });
       return (deliveryId: string) => {
         const ref = { deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 };
-        return attempts.make(ref, attempts.prepare(ref).prepared);
+        return attempts.make(attempts.prepare(ref).prepared);
       };
     },
     /** Makes attempts that are asked for. */

@@ -6,7 +6,6 @@ import {
   dueWebhooksPipeline,
 } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
-import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 const past = new Date(Date.now() - 60_000);
@@ -58,8 +57,7 @@ describe('What is due', () => {
   });
   after(() => database.drop());
 
-  const dueAttempts = (lookAhead?: number) =>
-    createDueAttempts(deliveries, new SharedReads(deliveries.db, 0), lookAhead);
+  const dueAttempts = (lookAhead?: number) => createDueAttempts(deliveries, lookAhead);
 
   async function store(...documents: DeliveryDocument[]): Promise<void> {
     await deliveries.collection.deleteMany({});

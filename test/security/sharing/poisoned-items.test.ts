@@ -17,7 +17,6 @@ import { createKeyModel, markUsed } from '../../../src/keys/model.ts';
 import { createLastUsed } from '../../../src/keys/verify-key.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
-import { SharedReads } from '../../../src/mongo/shared-reads.ts';
 import { PendingWork } from '../../../src/pending-work.ts';
 import { createHealthModel, createTallyModel, createWebhookModel } from '../../../src/webhooks/model.ts';
 import { createRecorder } from '../../../src/webhooks/recorder.ts';
@@ -230,7 +229,6 @@ describe('An item that the database cannot take does not block the others:', fun
         publish: async () => {},
         ...(isCharged && { credits }),
         quotas: undefined,
-        shared: new SharedReads(connection, 0),
         logger,
         batchSize: 100,
         ...(written && { recentUsage: written }),
@@ -405,7 +403,6 @@ describe('An item that the database cannot take does not block the others:', fun
       exceeded: durableCollection(exceeded),
       publish,
       grace: 0,
-      shared: new SharedReads(connection, 0),
       logger,
     })();
     expect(published).to.deep.equal(['usr_2']);

@@ -8,7 +8,6 @@ import {
   type DeliveryDocument,
   type DeliveryModel,
 } from '../../../../src/deliveries/model.ts';
-import { SharedReads } from '../../../../src/mongo/shared-reads.ts';
 import { freshDatabase } from '../../../support/mongo.ts';
 import { claimsOf as claimsAt } from '../../claims-of.ts';
 import { pendingDelivery } from '../pending-delivery.ts';
@@ -228,9 +227,7 @@ describe('Claims', () => {
       }
       await compare(id, model);
     }
-    const refs = await createDueAttempts(deliveries, new SharedReads(deliveries.db, 0)).ofWebhooks(
-      new Map([['wh_1', 10]]),
-    );
+    const refs = await createDueAttempts(deliveries).ofWebhooks(new Map([['wh_1', 10]]));
     expect(refs.map(({ deliveryId }) => deliveryId).sort()).to.deep.equal(
       ids.filter((_, i) => models[i]?.state === 'pending' && models[i]?.claimable),
     );
