@@ -55,7 +55,6 @@ export const pure = {
 /** Test files that import more, by what keeps them there. It may only become shorter: a file that needs it no more fails the lint. */
 export const known = {
   'a mechanism of the database, whose failures no answer of a gateway shows': [
-    'mongo/agenda-backend',
     'mongo/batcher',
     'mongo/clock',
     'mongo/confirmed-reads.long',
@@ -63,12 +62,10 @@ export const known = {
     'mongo/connection/connection',
     'mongo/connection/replica-set',
     'mongo/connection/slow-database.long',
-    'mongo/due-jobs',
     'mongo/lease',
     'mongo/periodic',
     'mongo/prepare-database.long',
     'mongo/quiet-watch.long',
-    'mongo/shared-reads',
     'mongo/watch',
     'mongo/write-time',
     'mongo/writes',
