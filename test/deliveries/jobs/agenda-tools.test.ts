@@ -1,13 +1,21 @@
 import { MongoBackend } from '@agendajs/mongo-backend';
 import { Agenda, type JobWithState } from 'agenda';
 import { expect } from 'chai';
-import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import type { ModelGatewayOptions } from '../../../src/index.ts';
 import { eventually } from '../../support/until.ts';
 import { low, type Scene, startScene } from '../over-http.ts';
 import { type Answer, startReceiver, type TestReceiver } from '../receiver.ts';
 
 const hour = 3_600_000;
+
+/** What of a stored delivery a job says. */
+interface Stored {
+  readonly _id: string;
+  readonly webhookId: string;
+  readonly userId: string;
+  readonly attempt: number;
+  readonly dueAt: Date;
+}
 
 describe("Agenda's own tools", () => {
   let scene: Scene;
@@ -37,7 +45,7 @@ describe("Agenda's own tools", () => {
   const none = (found: JobWithState[]) => found.length === 0;
 
   /** As the one job of a pending delivery has to be. */
-  function expectJobOf(found: JobWithState[], { _id, webhookId, userId, attempt, dueAt }: DeliveryDocument): void {
+  function expectJobOf(found: JobWithState[], { _id, webhookId, userId, attempt, dueAt }: Stored): void {
     expect(found).to.have.length(1);
     const { name, state, data, nextRunAt, ...more } = found[0] as JobWithState;
     expect({ name, state, data }).to.deep.equal({
@@ -51,7 +59,7 @@ describe("Agenda's own tools", () => {
       expect(more[unset], unset).to.equal(undefined);
     }
   }
-  const storedOne = async () => (await scene.stored.findOne()) as DeliveryDocument;
+  const storedOne = async () => (await scene.stored.findOne()) as Stored;
   /** Makes the next attempt due now, for a sweep to find. */
   const makeDue = () => scene.stored.updateOne({}, [{ $set: { dueAt: '$$NOW', claimableAt: '$$NOW' } }]);
 

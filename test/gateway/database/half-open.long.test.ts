@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose from 'mongoose';
-import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../../support/database/breakable-database.ts';
 import { createGateway } from '../../support/gateway.ts';
+import { connectionTimes } from '../../support/mongo.ts';
 import type { Direction, LinkKind } from '../../support/servers/tcp-proxy.ts';
 import { type LoadResult, payment, startLoad } from './half-open-load.ts';
 

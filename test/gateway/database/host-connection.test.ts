@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import type { ConnectOptions } from 'mongoose';
 import type { ModelGateway } from '../../../src/index.ts';
-import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { payment } from '../../events/harness.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { createGateway } from '../../support/gateway.ts';
 import { recordingLogger } from '../../support/logger.ts';
+import { connectionTimes } from '../../support/mongo.ts';
 
 const choices: readonly [what: string, options: ConnectOptions][] = [
   ['that reads from secondaries', { readPreference: 'secondaryPreferred' }],
