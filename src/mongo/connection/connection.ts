@@ -19,7 +19,7 @@ export interface Database {
  *   Others that died with it and were idle since have been closed after `maxIdleTimeMS`, which is shorter: the second try
  *   meets a new connection, or one that has answered meanwhile. A database that is slow loses nothing but that one connection.
  */
-export const connectionTimes = {
+const connectionTimes = {
   serverSelectionTimeoutMS: 5_000,
   connectTimeoutMS: 3_000,
   socketTimeoutMS: 5_000,
