@@ -66,7 +66,7 @@ export function createDue(deps: DueDeps) {
   /** Reads one page, so that a long backlog makes no sweep slower. */
   async function sweepPage(): Promise<void> {
     const { webhookIds, next, coming, events } = await deps.reads.look(cursor.begin(), pageSize, unfinished.page());
-    scheduler.hold(coming);
+    scheduler.expect(coming);
     cursor.reached(next);
     for (const webhookId of webhookIds) scheduler.look({ webhookId });
     scheduler.resume();

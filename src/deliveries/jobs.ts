@@ -1,5 +1,6 @@
 import type { Connection } from 'mongoose';
 import { GatewayError } from '../errors.ts';
+import { fromNow } from '../mongo/clock.ts';
 import { databaseOf, withCommandTimeout } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
@@ -9,6 +10,8 @@ import type { AttemptRef } from './model.ts';
 const name = 'delivery attempt';
 /** Attempts that are due within this time share a job. Milliseconds. */
 const span = 1_000;
+/** A job that is overdue for longer is of no use: sweeps have looked since. Milliseconds. */
+const longestOverdue = 60_000;
 /** How often Agenda looks for jobs. Milliseconds. */
 const processEvery = 2_000;
 
@@ -79,13 +82,16 @@ export function createJobs({ connection, owner, lookAhead, upkeepInterval = 10_0
     }
   }
 
+  /** Those that nobody has run, and those that have run, and whose removal failed. */
+  const removeOverdue = () =>
+    jobs.deleteMany({ name, lockedAt: null, $expr: { $lt: ['$nextRunAt', fromNow(-longestOverdue)] } });
+
   const upkeep = createPeriodic({
     name: 'the upkeep of jobs',
     async task() {
       // dropping the collection drops it; without it, each job reads all others
       await buildIndexesOf(db, needed);
-      // jobs that have run, and whose removal failed
-      await jobs.deleteMany({ name, nextRunAt: null, lockedAt: null });
+      await removeOverdue();
     },
     interval: upkeepInterval,
     initialDelay: upkeepInterval,
@@ -111,8 +117,10 @@ export function createJobs({ connection, owner, lookAhead, upkeepInterval = 10_0
     async start(look: () => void): Promise<void> {
       const running = await agenda();
       running.define(name, async () => look());
-      await running.start();
       upkeep.start();
+      // Agenda would run them one by one
+      await removeOverdue().catch(() => {});
+      await running.start();
     },
     /** Takes no more jobs. A lock that is not undone lapses. */
     async stop(): Promise<void> {

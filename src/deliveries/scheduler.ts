@@ -130,7 +130,7 @@ export class Scheduler {
    * Stored attempts that are due soon: each begins at its time. To be called when the database has just said how soon. If this process dies,
    * the others' sweeps have seen them too; if several hold one, the claim decides.
    */
-  hold(attempts: readonly ComingAttempt[]): void {
+  expect(attempts: readonly ComingAttempt[]): void {
     if (!this.#isWorking) return;
     const now = performance.now();
     for (const { wait, ...ref } of attempts) {
@@ -291,7 +291,7 @@ export class Scheduler {
     for (let next = this.#schedule.next(); next; next = this.#schedule.next()) next.item(true);
     this.#vacate(webhook);
     const following = await finish();
-    if (following) this.hold([following]);
+    if (following) this.expect([following]);
   }
 
   /** Takes a place. Resolves to `false` if none becomes free in time. */

@@ -3,8 +3,13 @@ import { Agenda } from 'agenda';
 import { mongo } from 'mongoose';
 import type { Logger } from '../options/options.ts';
 
-/** A job only wakes its process, so its lock need not last. Agenda also keeps a timer of half that time for every job it ran. Milliseconds. */
+/**
+ * A job only wakes its process, so its lock need not last. Agenda also keeps a timer of half that time for every job it ran, for which a process
+ * that wants to exit waits. Milliseconds.
+ */
 const lockLifetime = 5_000;
+/** Without a limit, Agenda locks all jobs that are due before it runs one, and where that takes longer than a lock lasts, it never ends. */
+const lockLimit = 100;
 
 export interface AgendaDeps {
   /** Names this process in the jobs that it locks. */
@@ -25,6 +30,7 @@ export async function openAgenda({ owner, jobs, processEvery, logger }: AgendaDe
     backend: new MongoBackend({ mongo: db, collection: jobs.collectionName, ensureIndex: false }),
     processEvery,
     defaultLockLifetime: lockLifetime,
+    lockLimit,
     removeOnComplete: true,
   });
   agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));

@@ -70,8 +70,8 @@ export function createProcessRecord(deps: ProcessRecordDeps) {
     const { told, moments } = describeProcess(deps, startedAt);
     const measured = { eventLoopLag: delay?.read()?.p99 ?? null, clockSkew: skew === undefined ? null : skew / 1_000 };
     const literal = { $literal: { _id, ...told, ...measured } };
-    const options = { upsert: true, writeConcern: { w: 1 } } as const;
-    await collection.updateOne({ _id }, [{ $replaceWith: { $mergeObjects: [literal, moments] } }], options);
+    const unconfirmed = { upsert: true, writeConcern: { w: 1 } } as const;
+    await collection.updateOne({ _id }, [{ $replaceWith: { $mergeObjects: [literal, moments] } }], unconfirmed);
   }
 
   const periodic = createPeriodic({

@@ -70,6 +70,7 @@ export class BackgroundService implements RunningResponses {
   /** By response: cancels the wait for its next poll. */
   readonly #coming = new Map<string, () => void>();
   #isPolling = false;
+  #isClosed = false;
   readonly #sweeping: ReturnType<typeof createPeriodic>;
   readonly #releasing: ReturnType<typeof createPeriodic>;
 
@@ -123,7 +124,7 @@ export class BackgroundService implements RunningResponses {
       for (const admission of admissions) admission.outlives?.(usageId);
       this.#followed.set(id, { userId, admissions, tokensStreamed });
     }
-    this.#releasing.start();
+    if (!this.#isClosed) this.#releasing.start();
     this.#pollIn({ id, userId }, this.#deps.interval);
   }
 
@@ -168,7 +169,9 @@ export class BackgroundService implements RunningResponses {
   /** Polls no more. What has not ended is left to other processes. */
   async close(): Promise<void> {
     this.#isPolling = false;
+    this.#isClosed = true;
     for (const cancel of this.#coming.values()) cancel();
+    this.#coming.clear();
     this.#queue.close();
     await Promise.all([this.#sweeping.stop(), this.#releasing.stop()]);
     await this.#queue.done();
@@ -202,6 +205,8 @@ export class BackgroundService implements RunningResponses {
   #unfollow(id: string): readonly Admission[] {
     const admissions = this.#followed.get(id)?.admissions ?? [];
     this.#followed.delete(id);
+    this.#coming.get(id)?.();
+    this.#coming.delete(id);
     return admissions;
   }
 
@@ -246,7 +251,7 @@ export class BackgroundService implements RunningResponses {
     const claimed = await this.#polls.claim(id);
     if (!claimed) {
       // another process polls it at present, or has counted it
-      if ((await this.#polls.uncounted([id])).size === 0) this.#release(id);
+      if (this.#followed.has(id) && (await this.#polls.uncounted([id])).size === 0) this.#release(id);
       return;
     }
     const { response, count: asked, heldUntil } = claimed;

@@ -9,7 +9,7 @@ import { isTunedName, modelNotFound, type NamedCandidate, orderUpstreams } from 
 import type { StoredObjectDocument } from './model.ts';
 import type { StoredObject } from './stored-object.ts';
 
-/** How often a process reads what others have recorded since. Milliseconds. */
+/** How often a process reads what others have recorded since, so that it knows that within two seconds. Milliseconds. */
 const interval = 1_900;
 /** Every so many reads, all are read: that finds what was removed. */
 const readsOfAll = 60;

@@ -482,7 +482,7 @@ describe('Stored attempts that are due', () => {
     const { scheduler, stored, reads, prepared, turn, endAll } = start();
     stored.push('a1', 'b1');
     const askedAt = performance.now();
-    for (let i = 0; i < 2; i += 1) scheduler.hold(['b1', 'a1'].map((id) => ({ ...refOf(id), wait: 30 })));
+    for (let i = 0; i < 2; i += 1) scheduler.expect(['b1', 'a1'].map((id) => ({ ...refOf(id), wait: 30 })));
     await turn();
     expect(prepared).to.deep.equal([]);
     await until(() => prepared.length === 2);
@@ -511,7 +511,7 @@ describe('Stored attempts that are due', () => {
     await due(...Array.from({ length: 20 }, (_, i) => `a${i + 1}`));
     const before = prepared.length;
     stored.push('b1');
-    scheduler.hold([{ ...refOf('b1'), wait: 0 }]);
+    scheduler.expect([{ ...refOf('b1'), wait: 0 }]);
     await until(() => scheduler.attempts.held > 0 && stored.includes('b1'));
     const readBefore = reads.length;
     await endAll();
@@ -525,9 +525,9 @@ describe('Stored attempts that are due', () => {
   it('are held no more when the process closes', async () => {
     const { scheduler, stored, prepared } = start();
     stored.push('a1');
-    scheduler.hold([{ ...refOf('a1'), wait: 10 }]);
+    scheduler.expect([{ ...refOf('a1'), wait: 10 }]);
     await scheduler.close();
-    scheduler.hold([{ ...refOf('a1'), wait: 10 }]);
+    scheduler.expect([{ ...refOf('a1'), wait: 10 }]);
     // shows that nothing happens
     await sleep(50);
 

@@ -81,7 +81,7 @@ async function checkJobs({ db, prefix }: DatabaseContext): Promise<readonly Resu
       { maxTimeMS },
     )
     .toArray();
-  if (!found) return [ok(`${name}: each job has what it belongs to`)];
+  if (!found) return [ok(`${name}: each job that is overdue is of a pending delivery`)];
   const message = `${name}: ${found.count} jobs belong to nothing that is pending; they change nothing`;
   const removeAll = `db.getCollection('${name}').deleteMany({})`;
   return [warning(message, `running workers remove them; to remove all jobs, run ${removeAll}`)];

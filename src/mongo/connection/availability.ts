@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { ClientSession, Connection } from 'mongoose';
+import { GatewayError } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
 import { createPeriodic, type Periodic, TimeoutError } from '../periodic.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unavailable.ts';
@@ -227,12 +228,14 @@ export function whileAwaited(transaction: RunInTransaction): RunInTransaction {
 /** So long the first try of a transaction may take, or {@link margin} times as long as those before have lately taken. Milliseconds. */
 const firstTry = 2_500;
 const margin = 3;
+const longestUsual = 10_000;
 /** Milliseconds. */
 const allTries = 120_000;
 
 /**
  * For transactions of documents that others wait for, and that do nothing the second time. Where their connection has silently died, the
  * server keeps these documents locked until it is told to undo the transaction: here that is soon, and then it is run again, with more time.
+ * One that a caller waits for has a second try in what is left of the 4.5 s.
  */
 export function undoneSoon(transaction: RunInTransaction): RunInTransaction {
   let usual = 0;
@@ -243,10 +246,12 @@ export function undoneSoon(transaction: RunInTransaction): RunInTransaction {
       const remaining = giveUpAt - startedAt;
       try {
         const result = await transaction(fn, Math.min(time, remaining));
-        usual = Math.max(performance.now() - startedAt, 0.9 * usual);
+        usual = Math.min(longestUsual, Math.max(performance.now() - startedAt, 0.9 * usual));
         return result;
       } catch (error) {
-        if (!(error instanceof TimeoutError) || time >= remaining) throw error;
+        // where it has published something, the cause of `publish_unconfirmed`
+        const cause = error instanceof GatewayError ? error.cause : error;
+        if (!(cause instanceof TimeoutError) || time >= remaining) throw error;
       }
     }
   };

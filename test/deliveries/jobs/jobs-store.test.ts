@@ -73,6 +73,27 @@ describe('Jobs', () => {
     expect(sent).to.have.length(2);
   });
 
+  it('that nobody has run for long begin to run at once, however many they are; those overdue for a minute are removed', async () => {
+    const at = (secondsAgo: number) => new Date(Date.now() - secondsAgo * 1_000);
+    const job = (n: number, secondsAgo: number) => ({
+      ...{
+        name: 'delivery attempt',
+        type: 'normal',
+        priority: 0,
+        data: ref(n),
+        nextRunAt: at(secondsAgo),
+        lockedAt: null,
+      },
+    });
+    await collection().insertMany(Array.from({ length: 4_000 }, (_, n) => job(n, n % 2 === 0 ? 10 : 3_600)));
+    const sent = writes();
+    await open().start(look);
+    await until(() => looks > 0);
+    expect(await collection().countDocuments({ nextRunAt: { $lt: at(60) } })).to.equal(0);
+    // Agenda locks no more of them than it may before it runs one
+    expect(sent.filter((command) => command === 'findAndModify').length).to.be.at.most(150);
+  });
+
   it('of a second are not stored again by another process, and stay at their time', async () => {
     const at = inSeconds(60);
     await open().schedule(ref(1), new Date(at));

@@ -1,5 +1,7 @@
 import { expect } from 'chai';
-import { createDatabaseAccess, createDatabaseBudget } from '../../../src/mongo/connection/availability.ts';
+import { GatewayError } from '../../../src/index.ts';
+import { createDatabaseAccess, createDatabaseBudget, undoneSoon } from '../../../src/mongo/connection/availability.ts';
+import { TimeoutError } from '../../../src/mongo/periodic.ts';
 import { databaseUnavailable } from '../../../src/mongo/unavailable.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -98,5 +100,34 @@ describe('the steps of a request that share one time budget for the database', (
     expect(left[0]).to.equal(30);
     expect(left[1]).to.be.below(29);
     expect(left[2]).to.equal(30);
+  });
+});
+
+describe('a transaction of documents that others wait for', () => {
+  const timedOut = new TimeoutError('the database has not answered in time');
+  const unconfirmed = new GatewayError('publish_unconfirmed', 'the commit is unknown', { cause: timedOut });
+
+  /** Runs one whose first tries fail so. @returns the time that each try got. Milliseconds */
+  async function triesOf(failures: readonly Error[], within?: number): Promise<number[]> {
+    const times: number[] = [];
+    const run = undoneSoon(async (fn, time = Number.NaN) => {
+      times.push(Math.round(time));
+      const failure = failures[times.length - 1];
+      if (failure) throw failure;
+      return fn(undefined);
+    });
+    expect(await run(async () => 'done', within)).to.equal('done');
+    return times;
+  }
+
+  it('is undone soon and run again with more time, also where it had published something', async () => {
+    expect(await triesOf([])).to.deep.equal([2_500]);
+    expect(await triesOf([timedOut, unconfirmed])).to.deep.equal([2_500, 10_000, 40_000]);
+  });
+
+  it('is not run again once its time is over, or for another reason', async () => {
+    const failed = new Error('refused');
+    expect(await triesOf([failed]).catch((error) => error)).to.equal(failed);
+    expect(await triesOf([unconfirmed], 1_000).catch((error) => error)).to.equal(unconfirmed);
   });
 });
