@@ -121,11 +121,11 @@ describe('Shard keys', () => {
   const unlisted = async (of: readonly Query[]) =>
     (await shapesWithoutKey(of)).filter((shape) => !(shape in broadcasts));
 
-  /** Those that grow with use: one document says the version of the schema, and polls of responses are at most a few. */
+  /** Those that grow with use: one document says the version of the schema. */
   const collectionNames = async () =>
     (await connection.listCollections())
       .map(({ name }) => name.replace(prefix, ''))
-      .filter((name) => name !== 'schema' && name !== 'response_jobs');
+      .filter((name) => name !== 'schema');
 
   it('are chosen for every collection, or a reason is given for having none', async () => {
     const names = await collectionNames();

@@ -55,7 +55,7 @@ export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate deliveries: $expr, claimableAt, lease': 'a part of the same command',
   'aggregate events: $expr, fanOut': 'a part of the same command',
   'aggregate deliveries: $expr, state, webhookId': 'a worker takes up to 1,000 due deliveries of many webhooks at once',
-  'aggregate usage: counted': 'a part of the same command, once a second: calls that their process has not counted',
+  'find usage: counted': 'once a second of each process: calls that their process has not counted',
   'find deliveries: _id, eventId, state, userId': 'a list of deliveries, on request',
   'find deliveries: _id, state, type, userId': 'a list of deliveries, on request',
   'find deliveries: _id, state, type, userId, webhookId': 'a list of deliveries, on request',
