@@ -56,6 +56,7 @@ export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate events: $expr, fanOut': 'a part of the same command',
   'aggregate deliveries: $expr, state, webhookId': 'a worker takes up to 1,000 due deliveries of many webhooks at once',
   'find usage: counted': 'once a second of each process: calls that their process has not counted',
+  'find usage: _id, counted': 'where that has found any, which is rare: those that are counted then',
   'find deliveries: _id, eventId, state, userId': 'a list of deliveries, on request',
   'find deliveries: _id, state, type, userId': 'a list of deliveries, on request',
   'find deliveries: _id, state, type, userId, webhookId': 'a list of deliveries, on request',
