@@ -68,6 +68,7 @@ export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate deliveries: $expr, claimableAt':
     'the size of the backlog, at each scrape of metrics and on request of the operator',
   'aggregate events: $expr, fanOut, fanOutAt': 'a part of the same',
+  'find events: _id, expiresAt, fanOut': 'once an hour of each worker: events past their retention',
   'find usage_periods: period, start': 'the list of accounts, on request of the operator',
   'find usage_periods: period, start, userId': 'a later page of that list',
   'find health: reportedFailingSince': 'the list of webhooks that fail, on request of the operator',

@@ -75,7 +75,8 @@ describe('fine-tuning', () => {
     provider.models.add(model);
     succeed(id, model, 1);
     const before = records.length;
-    await until(() => records.length > before);
+    // its record may come behind that of another job
+    await until(async () => records.length > before && (await listed(by)).includes(model));
     return model;
   }
   const call = (by: OpenAI, model: string) => by.chat.completions.create({ model, messages });
