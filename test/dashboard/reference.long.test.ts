@@ -77,6 +77,8 @@ describe('the API reference', function () {
 
   it('is accessible outside Swagger UI, and is linked with the dashboard both ways', async () => {
     const { page, problems } = await scene.signIn();
+    // as above
+    page.setDefaultTimeout(90_000);
     await page.getByRole('link', { name: 'API reference' }).click();
     await page.locator('.opblock').first().waitFor();
     expect(new URL(page.url()).pathname).to.equal('/customers/dashboard/reference/');
