@@ -11,7 +11,9 @@ import { json, ScriptedUpstream } from '../../support/upstream.ts';
 /** So rarely that nothing this process does beside its calls comes in between. Milliseconds. */
 const rarely = 10_000;
 
-describe('a model call of a known account', () => {
+describe('a model call of a known account', function () {
+  // it waits until nothing is written for 1.5 s, which takes long beside other tests
+  this.timeout(180_000);
   let connection: Connection;
   let upstream: ScriptedUpstream;
   let gateway: ModelGateway;
