@@ -172,7 +172,7 @@ export class Attempts {
           const result = await send(toDeliveryRequest(claim, target, body, userAgent, () => claims.maySend(claim)));
           return () => this.#end(claim, () => this.#record(claim, result));
         } catch (error) {
-          return async () => void (await this.#end(claim, () => this.#postpone(claim, error)));
+          return () => this.#end(claim, () => this.#postpone(claim, error));
         }
       },
       giveBack: () => this.#end(claim, () => claims.giveBack(claim, 0)),
@@ -198,7 +198,7 @@ export class Attempts {
   }
 
   /** The gateway could not make the attempt: it does not count, and is made later. */
-  async #postpone(claim: Claim, reason: unknown): Promise<void> {
+  async #postpone(claim: Claim, reason: unknown): Promise<undefined> {
     const { claims, logger } = this.#deps;
     const ref = refOf(claim.delivery);
     const level = reason instanceof NotSentError ? 'warn' : 'error';

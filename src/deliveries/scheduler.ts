@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { permitHorizon } from '../fairness/send-rates.ts';
-import { callAt } from '../mongo/periodic.ts';
+import { Alarms } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import type { Attempts, FirstAttempt, PreparedAttempt } from './attempt.ts';
 import type { DueAttempts } from './due-reads.ts';
@@ -56,10 +56,10 @@ export class Scheduler {
   readonly #held = new Map<string, Promise<void>>();
   /** By webhook, in the order of arrival. */
   readonly #firsts = new Map<string, Set<WaitingFirst>>();
-  /** By delivery: cancels the wait of a stored attempt for its time. */
-  readonly #coming = new Map<string, () => void>();
-  /** By webhook: cancels the end of the pause in which its rate limit holds it back. */
-  readonly #pauses = new Map<string, () => void>();
+  /** By delivery: when a stored attempt begins. */
+  readonly #coming = new Alarms();
+  /** By webhook: when the pause ends in which its rate limit holds it back. */
+  readonly #pauses = new Alarms();
   #firstsCount = 0;
   #claiming: Promise<void> | null = null;
   #claimAgain = false;
@@ -136,11 +136,7 @@ export class Scheduler {
     for (const { wait, ...ref } of attempts) {
       const { deliveryId } = ref;
       if (this.#coming.has(deliveryId)) continue;
-      const begin = () => {
-        this.#coming.delete(deliveryId);
-        this.#beginDue(ref);
-      };
-      this.#coming.set(deliveryId, callAt(now + wait, begin));
+      this.#coming.set(deliveryId, now + wait, () => this.#beginDue(ref));
     }
   }
 
@@ -153,7 +149,6 @@ export class Scheduler {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#isWorking = false;
-    for (const cancel of [...this.#coming.values(), ...this.#pauses.values()]) cancel();
     this.#coming.clear();
     this.#pauses.clear();
     for (const { leave } of [...this.#firsts.values()].flatMap((firsts) => [...firsts])) leave(false);
@@ -323,12 +318,7 @@ export class Scheduler {
     const { webhookId } = webhook.ref;
     if (!this.#schedule.limits.note(webhookId, ahead, wait, performance.now())) return;
     // nothing is claimed before the end of the pause
-    this.#pauses.get(webhookId)?.();
-    const end = () => {
-      this.#pauses.delete(webhookId);
-      this.look(webhook.ref);
-    };
-    this.#pauses.set(webhookId, callAt(performance.now() + wait, end));
+    this.#pauses.set(webhookId, performance.now() + wait, () => this.look(webhook.ref));
   }
 
   /** The attempt needs no place any more: another one of the webhook may have room now. */

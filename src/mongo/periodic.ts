@@ -103,7 +103,7 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
  * Calls once when `performance.now()` has reached `at`, never before. Does not keep the process alive.
  * @returns what cancels it
  */
-export function callAt(at: number, call: () => void): () => void {
+function callAt(at: number, call: () => void): () => void {
   let timer: NodeJS.Timeout;
   function wait(): void {
     // a timer counts from the start of the event loop's turn it was set in, so it can fire early
@@ -112,6 +112,35 @@ export function callAt(at: number, call: () => void): () => void {
   }
   wait();
   return () => clearTimeout(timer);
+}
+
+/** Calls at times of `performance.now()`, one for each key. */
+export class Alarms {
+  /** By key: what cancels it. */
+  readonly #cancels = new Map<string, () => void>();
+
+  has(key: string): boolean {
+    return this.#cancels.has(key);
+  }
+
+  /** Takes the place of what is set for the key. */
+  set(key: string, at: number, call: () => void): void {
+    this.cancel(key);
+    const end = () => {
+      this.#cancels.delete(key);
+      call();
+    };
+    this.#cancels.set(key, callAt(at, end));
+  }
+
+  cancel(key: string): void {
+    this.#cancels.get(key)?.();
+    this.#cancels.delete(key);
+  }
+
+  clear(): void {
+    for (const key of this.#cancels.keys()) this.cancel(key);
+  }
 }
 
 /** Longer than the driver looks for a server, and short enough to resume within 10 s of the database's return. Milliseconds. */

@@ -3,7 +3,7 @@ import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { type Held, LeaseKeeper, Leases } from '../mongo/lease.ts';
-import { callAt, createPeriodic } from '../mongo/periodic.ts';
+import { Alarms, createPeriodic } from '../mongo/periodic.ts';
 import type { Logger, UsageRecord } from '../options/options.ts';
 import type { Admission, RunningResponses } from '../proxy/admission.ts';
 import { type PollResponse, unknownRecord } from './ended-response.ts';
@@ -67,8 +67,8 @@ export class BackgroundService implements RunningResponses {
   readonly #claims: LeaseKeeper<Held>;
   readonly #polledSoon = new Set<string>();
   readonly #queue: PollQueue;
-  /** By response: cancels the wait for its next poll. */
-  readonly #coming = new Map<string, () => void>();
+  /** By response: when it is polled next. */
+  readonly #coming = new Alarms();
   #isPolling = false;
   #isClosed = false;
   readonly #sweeping: ReturnType<typeof createPeriodic>;
@@ -170,7 +170,6 @@ export class BackgroundService implements RunningResponses {
   async close(): Promise<void> {
     this.#isPolling = false;
     this.#isClosed = true;
-    for (const cancel of this.#coming.values()) cancel();
     this.#coming.clear();
     this.#queue.close();
     await Promise.all([this.#sweeping.stop(), this.#releasing.stop()]);
@@ -185,13 +184,7 @@ export class BackgroundService implements RunningResponses {
   /** Polls it in so many milliseconds, if that is soon: otherwise a sweep sees it. If several processes do, the claim decides. */
   #pollIn(response: PollRef, wait: number): void {
     if (!this.#isPolling || wait > lookAhead) return;
-    const { id } = response;
-    const poll = () => {
-      this.#coming.delete(id);
-      this.#queue.add(response);
-    };
-    this.#coming.get(id)?.();
-    this.#coming.set(id, callAt(performance.now() + wait, poll));
+    this.#coming.set(response.id, performance.now() + wait, () => this.#queue.add(response));
   }
 
   /** Releases what is reserved for responses that other processes have counted. */
@@ -205,8 +198,7 @@ export class BackgroundService implements RunningResponses {
   #unfollow(id: string): readonly Admission[] {
     const admissions = this.#followed.get(id)?.admissions ?? [];
     this.#followed.delete(id);
-    this.#coming.get(id)?.();
-    this.#coming.delete(id);
+    this.#coming.cancel(id);
     return admissions;
   }
 
