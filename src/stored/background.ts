@@ -305,7 +305,7 @@ class Polls {
   async claim(id: string): Promise<ClaimedPoll | null> {
     const isDue = { _id: id, ...isUncounted, $expr: { $lte: ['$background.dueAt', '$$NOW'] } };
     const isLast = { $gte: ['$$NOW', '$background.giveUpAt'] };
-    const projection = { kind: 1, userId: 1, upstream: 1, model: 1, background: 1, isLast };
+    const projection = { kind: 1, userId: 1, upstream: 1, model: 1, origin: 1, background: 1, isLast };
     const taken = await this.#leases.take(
       isDue,
       { 'background.polls': { $add: ['$background.polls', 1] } },

@@ -3,6 +3,7 @@ import OpenAI, { toFile } from 'openai';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { spec } from '../support/openapi.ts';
+import { until } from '../support/until.ts';
 import { FileProvider } from './file-provider.ts';
 
 interface List {
@@ -103,19 +104,26 @@ describe('What an account keeps', () => {
     expect(listed[0]?.made_by.object_id).to.equal(upload.id);
   });
 
-  it('names the batch that has answered', async () => {
-    // the gateway goes on asking for a batch after this test: its account is no other test's
-    const { id: batchKey, key } = await gateway.gateway.keys.create({ userId: 'usr_batch' });
-    const by = clientOf(key);
-    const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body: { model: 'm', messages: [] } };
-    const input = await newFile(JSON.stringify(line), 'in.jsonl', by);
-    const request = { input_file_id: input, endpoint: '/v1/chat/completions', completion_window: '24h' } as const;
-    const batch = await by.batches.create(request);
-    provider.batches.set(batch.id, { id: batch.id, status: 'completed', output_file_id: 'file-answers' });
-    await by.batches.retrieve(batch.id);
-    const made = (await list('?kind=file', key)).data.find(({ id }) => id === 'file-answers');
-    expect(made?.made_by).to.deep.equal({ api_key_id: batchKey, endpoint: null, object_id: batch.id });
-  });
+  for (const [which, askedByClient] of [
+    ['its client asks', true],
+    ['nobody but the gateway asks', false],
+  ] as const) {
+    it(`names the batch that has answered, and the key that has made it, where ${which}`, async () => {
+      // the gateway goes on asking for a batch after this test: its account is no other test's
+      const { id: batchKey, key } = await gateway.gateway.keys.create({ userId: `usr_batch_${askedByClient}` });
+      const by = clientOf(key);
+      const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body: { model: 'm', messages: [] } };
+      const input = await newFile(JSON.stringify(line), 'in.jsonl', by);
+      const request = { input_file_id: input, endpoint: '/v1/chat/completions', completion_window: '24h' } as const;
+      const batch = await by.batches.create(request);
+      const answers = `file-answers-${askedByClient}`;
+      provider.batches.set(batch.id, { id: batch.id, status: 'completed', output_file_id: answers });
+      if (askedByClient) await by.batches.retrieve(batch.id);
+      const made = async () => (await list('?kind=file', key)).data.find(({ id }) => id === answers);
+      await until(async () => (await made()) !== undefined);
+      expect((await made())?.made_by).to.deep.equal({ api_key_id: batchKey, endpoint: null, object_id: batch.id });
+    });
+  }
 
   it('is added up by kind, on the first page alone', async () => {
     for (const text of ['a', 'bc', 'def']) await newFile(text);

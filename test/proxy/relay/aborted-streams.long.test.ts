@@ -79,11 +79,19 @@ describe('a thousand streams', () => {
       this.timeout(90_000);
       // once, so that what the allocators and the young generation keep for such a crowd is there already
       await openAndLeaveAll(request);
-      const before = await memory();
-      await openAndLeaveAll(request);
-      const after = await memory();
-      expect(after.heapUsed + after.external - before.heapUsed - before.external).to.be.below(20e6);
-      expect(after.rss - before.rss).to.be.below(20e6);
+      let before = await memory();
+      let grown: number;
+      let rounds = 0;
+      // what streams leave behind grows with every round; what the allocator takes from the system, with some
+      do {
+        await openAndLeaveAll(request);
+        const after = await memory();
+        expect(after.heapUsed + after.external - before.heapUsed - before.external).to.be.below(20e6);
+        grown = after.rss - before.rss;
+        before = after;
+        rounds += 1;
+      } while (grown >= 20e6 && rounds < 3);
+      expect(grown).to.be.below(20e6);
     });
   }
 });
