@@ -3,7 +3,7 @@ const long = require('./.mocharc.long.cjs');
 module.exports = {
   ...long,
   spec: [
-    'test/accounting/credits/*.long.test.ts',
+    'test/accounting/credits/{ledger,two-processes}.long.test.ts',
     'test/cli/cli.long.test.ts',
     'test/dashboard/*.long.test.ts',
     'test/deploy/{promtool,schemas}.long.test.ts',
@@ -11,9 +11,8 @@ module.exports = {
     'test/http/*.long.test.ts',
     'test/keys/*.long.test.ts',
     'test/killed/*.long.test.ts',
-    'test/mongo/host-settings/*.long.test.ts',
     'test/openapi/spectral.long.test.ts',
-    'test/package/*.long.test.ts',
+    'test/package/{arrows,host,tarball}.long.test.ts',
     'test/proxy/relay/*.long.test.ts',
     'test/security/requests/*.long.test.ts',
   ],
