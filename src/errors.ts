@@ -124,13 +124,13 @@ const typeOfStatus: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 };
 
-/** OpenAI's `error.type` of an error: it follows from the status, except for a quota that is used up. Pure. */
+/** OpenAI's `error.type` of an error: it follows from the status, except for a quota that is used up. */
 export function errorType(status: number, code: unknown): string {
   if (code === 'insufficient_quota') return code;
   return typeOfStatus[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
 }
 
-/** Whether this is a code that errors are answered with. Pure. */
+/** Whether this is a code that errors are answered with. */
 export function isErrorCode(code: unknown): code is ErrorCode {
   return typeof code === 'string' && Object.hasOwn(errorStatus, code);
 }

@@ -76,7 +76,6 @@ interface Need {
   readonly fieldOf: (unit: BudgetUnit) => string | undefined;
 }
 
-/** Pure. */
 function needOf(options: MostCostOptions, requested: Requested): Need {
   const tokens = (request: Requested) => mostTokens(options, request);
   const credits = (request: Requested) => mostCost(options, request);

@@ -78,25 +78,25 @@ export function createBudgetService(readUsed: ReadUsed, accountBudgets: AccountB
   };
 }
 
-/** When the period that a moment is in ends, UTC; `null` for `total`. Pure. */
+/** When the period that a moment is in ends, UTC; `null` for `total`. */
 export function resetOf(period: BudgetPeriod, at: Date): Date | null {
   if (period === 'total') return null;
   const [year, month] = [at.getUTCFullYear(), at.getUTCMonth()];
   return new Date(period === 'day' ? Date.UTC(year, month, at.getUTCDate() + 1) : Date.UTC(year, month + 1, 1));
 }
 
-/** In the units of budgets. Pure. */
+/** In the units of budgets. */
 function usedUnits({ tokens, requests, microCredits }: Amounts): Record<BudgetUnit, number> {
   return { tokens, requests, credits: microCredits / microCreditsPerCredit };
 }
 
-/** A budget with what has been used of it. Pure. */
+/** A budget with what has been used of it. */
 function toBudgetUsage(budget: Budget, used: UsedAmounts): BudgetUsage {
   const { period } = budget;
   return { ...budget, used: usedUnits(used[period]), resetsAt: resetOf(period, used.at) };
 }
 
-/** Whether one of these budgets is for all that was ever used. Pure. */
+/** Whether one of these budgets is for all that was ever used. */
 export function needTotal(budgets: readonly Budget[]): boolean {
   return budgets.some(({ period }) => period === 'total');
 }
@@ -122,7 +122,7 @@ const maxTimeMS = 1_000;
 
 type CountedSums = Pick<PeriodDocument, 'requests' | 'inputTokens' | 'outputTokens' | 'microCredits'>;
 
-/** Adds up what is stored. Pure. */
+/** Adds up what is stored. */
 function amountsIn(documents: readonly CountedSums[]): Amounts {
   const sum = { tokens: 0, requests: 0, microCredits: 0 };
   for (const { requests, inputTokens, outputTokens, microCredits = 0 } of documents) {

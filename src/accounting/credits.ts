@@ -39,7 +39,7 @@ export interface CreditBalance {
 /** The part of a usage record that decides what it costs, and whom. */
 type ChargedRecord = Charged & Pick<UsageDocument, '_id' | 'userId' | 'holder'>;
 
-/** What the records cost, as entries of the ledger, by account. Pure. */
+/** What the records cost, as entries of the ledger, by account. */
 function toDebits(records: readonly ChargedRecord[], prices: Prices): Map<string, Booking[]> {
   const byUser = new Map<string, Booking[]>();
   for (const record of records) {

@@ -91,7 +91,6 @@ interface LimitUsage extends Pick<AppliedLimits, 'whose'> {
   used: number;
 }
 
-/** Pure. */
 function limitUsagesOf(applied: readonly AppliedLimits[]): LimitUsage[] {
   const usages: LimitUsage[] = [];
   for (const { whose, limits, counter } of applied) {
@@ -103,7 +102,6 @@ function limitUsagesOf(applied: readonly AppliedLimits[]): LimitUsage[] {
   return usages;
 }
 
-/** Pure. */
 function isNear({ limits, counter }: Omit<AppliedLimits, 'whose'>): boolean {
   return counter.isNear('requests', limits.requestsPerMinute) || counter.isNear('tokens', limits.tokensPerMinute);
 }
@@ -167,7 +165,7 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
   };
 }
 
-/** A duration as OpenAI writes it: `250ms`, `12.5s`. Pure. */
+/** A duration as OpenAI writes it: `250ms`, `12.5s`. */
 function duration(ms: number): string {
   return ms < 1_000 ? `${Math.ceil(ms)}ms` : `${Math.ceil(ms) / 1_000}s`;
 }
@@ -178,7 +176,7 @@ function remaining({ limit, used }: LimitUsage): number {
 
 /**
  * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"). Of several limits of a kind, they show the one
- * with the least left. Pure.
+ * with the least left.
  * @param resetIn milliseconds until the limits start anew
  */
 function rateLimitHeaders(usages: readonly LimitUsage[], resetIn: number): Record<string, string> {

@@ -14,7 +14,7 @@ export interface Requested {
 export type MostCostOptions = Pick<CreditOptions, 'prices' | 'storedPrices'> &
   Required<Pick<CreditOptions, 'expectedOutputTokens'>>;
 
-/** By the option `credits`. Pure. */
+/** By the option `credits`. */
 export function mostCostOptions(credits: CreditOptions = { prices: {} }): MostCostOptions {
   const { expectedOutputTokens = accountRows['credits.expectedOutputTokens'].default } = credits;
   return { ...credits, expectedOutputTokens };
@@ -23,7 +23,7 @@ export function mostCostOptions(credits: CreditOptions = { prices: {} }): MostCo
 /** They need no credits, and use no tokens. */
 const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/input_tokens']);
 
-/** The most tokens that a call can have as output. Pure. */
+/** The most tokens that a call can have as output. */
 function mostOutputTokens({ expectedOutputTokens }: MostCostOptions, { call, output }: Requested): number {
   const { choices, maxTokens = expectedOutputTokens, furtherTokens = 0 } = output;
   return call.endpoint === '/embeddings' ? 0 : choices * maxTokens + furtherTokens;
@@ -32,13 +32,13 @@ function mostOutputTokens({ expectedOutputTokens }: MostCostOptions, { call, out
 /** More than any call has, so that sums of many stay exact. */
 const maxTokensPerCall = 1_000_000_000_000_000;
 
-/** The most tokens that a call can use by its own words, input and output together. Pure. */
+/** The most tokens that a call can use by its own words, input and output together. */
 export function mostTokens(options: MostCostOptions, requested: Requested): number {
   if (freeEndpoints.has(requested.call.endpoint)) return 0;
   return Math.min(maxTokensPerCall, requested.inputTokens + mostOutputTokens(options, requested));
 }
 
-/** The most that a call can cost by its own words: of what it leaves open, output is expected and all else nothing. Micro-credits. Pure. */
+/** The most that a call can cost by its own words: of what it leaves open, output is expected and all else nothing. Micro-credits. */
 export function mostCost(options: MostCostOptions, requested: Requested): number {
   const { call, inputTokens, output } = requested;
   const { endpoint, model } = call;
@@ -71,7 +71,7 @@ const inputFields: Readonly<Record<string, string>> = {
 };
 
 /**
- * The field of a call that makes it cheapest if it is lowered; `undefined` where none does. Pure.
+ * The field of a call that makes it cheapest if it is lowered; `undefined` where none does.
  * @param mostOf the most of what is to be lowered
  */
 export function dearestField(mostOf: (requested: Requested) => number, requested: Requested): string | undefined {
@@ -99,7 +99,7 @@ export function dearestField(mostOf: (requested: Requested) => number, requested
   return dearest;
 }
 
-/** What a caller does about such a field. Pure. */
+/** What a caller does about such a field. */
 export function howToLower(field: string): string {
   return `${field === 'content-length' ? 'send' : 'lower'} ${field}`;
 }

@@ -58,25 +58,25 @@ type ModelPrice = NonNullable<CreditOptions['prices'][string]>;
 /** What is charged for what. */
 export type Prices = Pick<CreditOptions, 'prices' | 'storedPrices' | 'toolPrices'>;
 
-/** What it costs that an upstream keeps something: its bytes and itself, rounded with the rest of a call. Micro-credits. Pure. */
+/** What it costs that an upstream keeps something: its bytes and itself, rounded with the rest of a call. Micro-credits. */
 function costOfStored({ storedPrices = {} }: Prices, { kind, made, uploadedBytes }: StoredUsage): number {
   const { each = 0, megabyte = 0 } = storedPrices[kind] ?? {};
   // a credit for a megabyte is a micro-credit for a byte
   return made * each * microCreditsPerCredit + uploadedBytes * megabyte;
 }
 
-/** The price of a model, or of a call that names none. Pure. */
+/** The price of a model, or of a call that names none. */
 function priceOf({ prices }: Prices, model: string | null | undefined): ModelPrice {
   return (model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*']) ?? {};
 }
 
-/** What calls of hosted tools cost, in micro-credits. They cost in a batch what they cost elsewhere. Pure. */
+/** What calls of hosted tools cost, in micro-credits. They cost in a batch what they cost elsewhere. */
 function costOfTools({ toolPrices = {} }: Prices, counts: ToolCounts): number {
   const tools = Object.entries(toolPrices) as [PricedTool, number][];
   return tools.reduce((sum, [tool, price]) => sum + (counts[toolCounts[tool]] ?? 0) * price * microCreditsPerCredit, 0);
 }
 
-/** What an image costs, in micro-credits: where a hosted tool makes it by one of several models, what the dearest of them takes. Pure. */
+/** What an image costs, in micro-credits: where a hosted tool makes it by one of several models, what the dearest of them takes. */
 function costOfImage(all: Prices, { model, imageModels, endpoint }: Charged): number {
   const each = (imageModels ?? [model]).map((name) => {
     const { image = 0, batch = 1 } = priceOf(all, name);
@@ -89,7 +89,7 @@ function costOfImage(all: Prices, { model, imageModels, endpoint }: Charged): nu
 const audioEndpoints = /^\/(?:chat\/completions|realtime|audio)/;
 
 /**
- * What the tokens of a call cost, in micro-credits: text and audio by their prices, and where nobody tells them apart, all at the higher of the two. Pure.
+ * What the tokens of a call cost, in micro-credits: text and audio by their prices, and where nobody tells them apart, all at the higher of the two.
  */
 function costOfTokens(price: ModelPrice, charged: Charged): number {
   const { inputTokens, cachedInputTokens, outputTokens, endpoint = '', estimated = false } = charged;
@@ -113,7 +113,7 @@ function costOfTokens(price: ModelPrice, charged: Charged): number {
 /**
  * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by token
  * or by length, never by both. Characters are always known, and are charged if tokens cost nothing. If there are both tokens
- * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0. Pure.
+ * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0.
  */
 export function costOf(all: Prices, charged: Charged): number {
   const { model, inputTokens, images, seconds = 0, characters = 0, endpoint, stored } = charged;

@@ -1,5 +1,5 @@
 /**
- * The update that stores what one process holds of a balance, and reserves what fits. Pure: `reservations.ts` says when it is made.
+ * The update that stores what one process holds of a balance, and reserves what fits. `reservations.ts` says when it is made.
  */
 
 /**
@@ -45,7 +45,7 @@ const longestKept = 30 * 86_400_000;
 /** For so long what a process had reserved is remembered after its lease has ended, so that one that stood still finds what was charged of it. Milliseconds. */
 const rememberedFor = 3_600_000;
 
-/** The update that stores what a process has taken, and reserves as many of the amounts as fit. Behind a later one it changes nothing. Pure. */
+/** The update that stores what a process has taken, and reserves as many of the amounts as fit. Behind a later one it changes nothing. */
 export function updateOf(holder: string, overdraft: number, turn: number, update: ReservationUpdate) {
   const { taken, amounts, spare, unmet, kept, freed } = update;
   const all = { $ifNull: ['$reservations', []] };

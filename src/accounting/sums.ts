@@ -40,7 +40,7 @@ export const furtherFields = [
 
 export type CountedRecord = Pick<UsageDocument, '_id' | (typeof countedFields)[number]>;
 
-/** UTC. Pure. */
+/** UTC. */
 export function dayOf(date: Date): string {
   return date.toISOString().slice(0, 10);
 }
@@ -62,12 +62,12 @@ export type PeriodAddition = Addition<PeriodKey>;
 /** What is added to the total of a key. */
 export type KeyTotalAddition = Addition<KeyTotalKey>;
 
-/** The id of the total of a key. Pure. */
+/** The id of the total of a key. */
 export function keyTotalId(userId: string, keyId: string): string {
   return JSON.stringify([userId, keyId]);
 }
 
-/** The day and month of an account that a day belongs to. Pure. */
+/** The day and month of an account that a day belongs to. */
 export function periodsOf({ userId }: Pick<CountedRecord, 'userId'>, day: string): PeriodKey[] {
   const starts = { daily: day, monthly: day.slice(0, 7) } as const;
   return (['daily', 'monthly'] as const).map((period) => {
@@ -76,7 +76,7 @@ export function periodsOf({ userId }: Pick<CountedRecord, 'userId'>, day: string
   });
 }
 
-/** Sums of nothing. Pure. */
+/** Sums of nothing. */
 function noUsage(): UsageSums {
   return {
     requests: 0,
@@ -101,7 +101,7 @@ export const summed = Object.fromEntries(
 /** What a record costs, in micro-credits; `undefined` where nothing has a price. */
 export type CostOf = ((record: CountedRecord) => number) | undefined;
 
-/** What a record adds to sums. Pure. */
+/** What a record adds to sums. */
 function usageOf(record: CountedRecord, cost: CostOf): UsageSums {
   const { inputTokens, cachedInputTokens, outputTokens, images, stored } = record;
   // a record of an earlier version has none of these
@@ -145,7 +145,6 @@ function addTo<Key extends { readonly _id: string }>(additions: Additions<Key>, 
 
 /**
  * Adds records to the documents they belong to: the counters by day, model and key, the days and months of accounts, and the totals of keys.
- * Pure.
  * @throws TypeError or RangeError for a record that is malformed
  */
 export function additionsOf(records: readonly CountedRecord[], cost: CostOf) {
@@ -168,7 +167,7 @@ export function additionsOf(records: readonly CountedRecord[], cost: CostOf) {
   return { counters: [...counters.values()], periods: [...periods.values()], keyTotals: [...keyTotals.values()] };
 }
 
-/** One upsert for each document that sums are added to. Pure. */
+/** One upsert for each document that sums are added to. */
 export function increments<Key extends { _id: string }>(additions: readonly Addition<Key>[]) {
   return additions.map(({ key: { _id, ...key }, sums }) => ({
     updateOne: { filter: { _id }, update: { $inc: { ...sums }, $setOnInsert: key }, upsert: true },

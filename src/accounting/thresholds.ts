@@ -29,7 +29,7 @@ interface LimitedAmounts extends Pick<AddedUsage, 'quota' | 'amounts'> {
   readonly unit: Quota['unit'];
 }
 
-/** What usage comes to in the unit of a quota; micro-credits for credits. Pure. */
+/** What usage comes to in the unit of a quota; micro-credits for credits. */
 function amountOf(usage: UsageSums, unit: Quota['unit']): number {
   if (unit === 'requests') return usage.requests;
   return unit === 'credits' ? (usage.microCredits ?? 0) : usage.inputTokens + usage.outputTokens;
@@ -106,7 +106,7 @@ interface Crossing {
   readonly usage: number;
 }
 
-/** To two decimals. Pure. */
+/** To two decimals. */
 function percent(used: number, quota: number): number {
   return Math.round((used / quota) * 10_000) / 100;
 }
@@ -124,7 +124,7 @@ interface AddedUsage {
 
 /**
  * The thresholds that are reached while these amounts are added one by one, each at the first amount that reaches it. A
- * threshold that was passed before, under another quota, is reached at the first amount. Pure.
+ * threshold that was passed before, under another quota, is reached at the first amount.
  */
 export function crossings({ before, amounts, quota, thresholds, announced }: AddedUsage): Crossing[] {
   const missing = new Set([...thresholds].sort((a, b) => a - b).filter((threshold) => !announced.includes(threshold)));

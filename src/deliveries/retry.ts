@@ -6,7 +6,7 @@ import type { Claim } from './model.ts';
 /** When failed attempts are made again. */
 export type RetryRules = Pick<ResolvedOptions, 'retryDelays'> & Partial<Pick<ResolvedOptions, 'honorRetryAfter'>>;
 
-/** What follows a scheduled attempt. Pure. */
+/** What follows a scheduled attempt. */
 export function nextAfter(
   claim: Pick<Claim, 'delivery' | 'claimedAt'>,
   result: AttemptResult,
@@ -36,7 +36,7 @@ const longestWait = 24 * 3_600_000;
 
 /**
  * The later of the schedule's delay and what the receiver asked for, the latter at most 24 hours. In milliseconds from the end of the
- * attempt, `endedAt`, which is in milliseconds since the epoch. Pure.
+ * attempt, `endedAt`, which is in milliseconds since the epoch.
  */
 function honoringRetryAfter(
   delay: number,

@@ -1,6 +1,6 @@
 const minute = 60_000;
 
-/** Milliseconds until the next minute begins. Pure. */
+/** Milliseconds until the next minute begins. */
 export function untilNextMinute(now: number): number {
   return minute - (now % minute);
 }

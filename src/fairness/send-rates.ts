@@ -117,7 +117,7 @@ interface MetLimit {
 }
 
 /**
- * The rate limits that this process has met lately, by webhook, so that it claims no more attempts than it can soon send. Pure: `now`
+ * The rate limits that this process has met lately, by webhook, so that it claims no more attempts than it can soon send. `now`
  * is a monotonic time in milliseconds, and `waiting` the number of held attempts that are not under way.
  */
 export class MetLimits {

@@ -149,7 +149,7 @@ export function createListRefusals(model: RefusalModel): ListRefusals {
   };
 }
 
-/** Sums refusals up by their code, the most first. Pure. */
+/** Sums refusals up by their code, the most first. */
 export function countByCode(refusals: readonly RefusalCount[]): RefusalCount[] {
   const counts = new Map<ErrorCode, number>();
   for (const { code, count } of refusals) counts.set(code, (counts.get(code) ?? 0) + count);

@@ -61,7 +61,7 @@ export function isAllowedAddress(address: string, networks: Networks): boolean {
   return isListed || isPublic(judged);
 }
 
-/** The addresses of a name in a hosts file, in the order of the file. Pure. */
+/** The addresses of a name in a hosts file, in the order of the file. */
 export function addressesIn(hostsFile: string, hostname: string): string[] {
   const canonicalName = hostname.toLowerCase().replace(/\.$/, '');
   const addresses: string[] = [];
@@ -72,7 +72,7 @@ export function addressesIn(hostsFile: string, hostname: string): string[] {
   return addresses;
 }
 
-/** The complete names that an incomplete one may stand for by a resolv.conf, whose last `search` or `domain` counts (resolv.conf(5)). Pure. */
+/** The complete names that an incomplete one may stand for by a resolv.conf, whose last `search` or `domain` counts (resolv.conf(5)). */
 function searchedNames(hostname: string, resolvConf: string): readonly string[] {
   let domains: readonly string[] = [];
   // a name with fewer dots may lack its domain
@@ -184,7 +184,7 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
 /** Whether an address may be connected to. */
 export type AllowAddress = (address: string) => boolean;
 
-/** The addresses of a host that nobody need resolve: an address itself, and those of `localhost`. Pure. */
+/** The addresses of a host that nobody need resolve: an address itself, and those of `localhost`. */
 export function knownAddresses(hostname: string): readonly string[] {
   if (isIP(hostname) !== 0) return [hostname];
   return /(^|\.)localhost\.?$/i.test(hostname) ? loopbackAddresses : [];

@@ -49,7 +49,7 @@ export function withinTime(connect: Connector, timeout: number): Connector {
   };
 }
 
-/** A proxy as it may be shown: without credentials. Pure. */
+/** A proxy as it may be shown: without credentials. */
 export function proxyOrigin(proxy: string): string {
   return new URL(proxy).origin;
 }

@@ -145,7 +145,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 /** A URL that needs no parsing: nothing to normalise, no user, no fragment. Its query may have any printable ASCII but `#`. */
 const plainUrl = /^(https?:\/\/[a-z0-9.-]+(?::\d+)?)(\/[\w\-~:@!$&'()*+,;=%/]*(?:\?[!"$-~]*)?)$/;
 
-/** The origin of a URL, and its path with the query. Pure. @throws TypeError `ERR_INVALID_URL` */
+/** The origin of a URL, and its path with the query. @throws TypeError `ERR_INVALID_URL` */
 export function splitUrl(url: string): { origin: string; path: string } {
   const [, origin, path] = plainUrl.exec(url) ?? [];
   if (origin !== undefined && path !== undefined) return { origin, path };
@@ -201,7 +201,7 @@ export interface BodySink {
   onError(error: OutboundError): void;
 }
 
-/** The value of a header that may be there once; the first one, if there are several: a server behind proxies may send it twice. Pure. */
+/** The value of a header that may be there once; the first one, if there are several: a server behind proxies may send it twice. */
 export function firstHeader(
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
   name: string,

@@ -157,7 +157,7 @@ export function outboundError(code: OutboundCode, cause?: unknown): OutboundErro
   return new OutboundError(code, messages[code], { cause });
 }
 
-/** Any failure of a call as an {@link OutboundError}, with a stable code, and the original as `cause`. Pure. */
+/** Any failure of a call as an {@link OutboundError}, with a stable code, and the original as `cause`. */
 export function classify(error: unknown): OutboundError {
   if (error instanceof OutboundError) return error;
   const reason = asReason(error);

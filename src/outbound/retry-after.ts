@@ -10,7 +10,7 @@ function dateOf(text: string): number {
 
 /**
  * The wait that a `Retry-After` asks for, in milliseconds: seconds or a date (RFC 9110, section 10.2.3). `undefined` if it is
- * neither; 0 for a date in the past. Pure.
+ * neither; 0 for a date in the past.
  * @param now milliseconds since the epoch
  */
 export function retryAfterWait(value: unknown, now: number): number | undefined {

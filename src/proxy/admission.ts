@@ -58,7 +58,7 @@ export async function requestAdmission(
   }
 }
 
-/** Whether the caller may call this model, by the name that callers use. Pure. */
+/** Whether the caller may call this model, by the name that callers use. */
 export function mayCall({ models }: Principal, model: string): boolean {
   return models === undefined || models.includes(model);
 }

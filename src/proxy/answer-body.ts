@@ -110,7 +110,7 @@ const peekLimit = 1024;
 /** What a line of a stream of events begins with (WHATWG HTML, 9.2.6). */
 const lineStarts = ['data:', 'event:', 'id:', 'retry:', ':'];
 
-/** Whether a body begins like server-sent events; `undefined` when more of it has to be seen. Pure. */
+/** Whether a body begins like server-sent events; `undefined` when more of it has to be seen. */
 export function beginsAsEvents(bytes: Buffer): boolean | undefined {
   // a byte order mark and blank lines may come first
   const text = bytes.toString('latin1', 0, peekLimit).replace(/^(?:\u00ef\u00bb\u00bf)?[\r\n]*/, '');
@@ -121,7 +121,7 @@ export function beginsAsEvents(bytes: Buffer): boolean | undefined {
 
 /**
  * Whether an answer is one JSON value, by its first chunk, and otherwise events; `undefined` for nothing but white space, which a provider
- * may send first to keep a long call's connection open. Pure.
+ * may send first to keep a long call's connection open.
  */
 export function beginsAsJson(chunk: Buffer): boolean | undefined {
   const first = /\S/.exec(chunk.toString('latin1'))?.[0];

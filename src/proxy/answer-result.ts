@@ -16,7 +16,7 @@ export function leastResult(members: readonly string[], inEvents: readonly strin
   return { members, inEvent: new RegExp(`"(?:${names})"${gap}:${gap}${something}`) };
 }
 
-/** Whether a value is an object of JSON, and no list. Pure. */
+/** Whether a value is an object of JSON, and no list. */
 export function isObject(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -24,7 +24,7 @@ export function isObject(value: unknown): value is Fields {
 /** JSON from outside, as far as it is read. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** An object or a list in JSON; `undefined` for anything else. Pure. */
+/** An object or a list in JSON; `undefined` for anything else. */
 export function parsed(text: string): Fields | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -44,7 +44,7 @@ function isFilled(value: unknown): boolean {
   return typeof value !== 'object' || Object.keys(value).length > 0;
 }
 
-/** Whether a body, parsed, has a result, or is a list of some, as llama.cpp answers without `/v1`. Pure. */
+/** Whether a body, parsed, has a result, or is a list of some, as llama.cpp answers without `/v1`. */
 export function hasLeast(body: unknown, { members }: Pick<LeastResult, 'members'>): boolean {
   if (Array.isArray(body)) return body.some((item) => isObject(item) && hasLeast(item, { members }));
   if (!isObject(body)) return false;

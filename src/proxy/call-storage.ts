@@ -48,7 +48,7 @@ export interface CallStorage {
   readonly models: AccountModels;
   /** @throws GatewayError `database_unavailable` if nothing can be stored at present */
   require(): void;
-  /** Reads what a call says of what its upstream is to keep. Pure. */
+  /** Reads what a call says of what its upstream is to keep. */
   requested(kind: KeptKind, apiRequest: ApiRequest): RequestedStorage;
   /**
    * Those of the upstreams that keep all that a call refers to.

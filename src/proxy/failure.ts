@@ -53,13 +53,13 @@ const codes: Readonly<Record<OutboundCode, UpstreamErrorCode>> = {
   closed: 'shutting_down',
 };
 
-/** The error that a client gets for a failure. It does not name the upstream or its address. Pure. */
+/** The error that a client gets for a failure. It does not name the upstream or its address. */
 export function failure(code: UpstreamErrorCode, details?: GatewayErrorDetails): GatewayError {
   const headers = code === 'shutting_down' ? { 'retry-after': '1' } : {};
   return new GatewayError(code, messages[code], { headers, ...details });
 }
 
-/** The same for a call to an upstream that failed; the gateway's own error where that is the cause. Pure. */
+/** The same for a call to an upstream that failed; the gateway's own error where that is the cause. */
 export function failureFrom(error: OutboundError): GatewayError {
   if (isGatewayError(error.cause)) return error.cause;
   return failure(codes[error.code], { cause: error });
@@ -102,7 +102,7 @@ function retryHeaders(headers: HeaderValues): Record<string, string> {
   return told;
 }
 
-/** The error for a response that cannot be relayed, such as a page or an empty body: it says when to retry, as the response did. Pure. */
+/** The error for a response that cannot be relayed, such as a page or an empty body: it says when to retry, as the response did. */
 export function invalidResponse({ status, headers }: Pick<OutboundResponse, 'status' | 'headers'>): GatewayError {
   if (status === 429) return failure('upstream_rate_limited', { headers: retryHeaders(headers) });
   // the client's own retries would not help when the request was refused
@@ -123,7 +123,7 @@ export interface MaskedResponse {
   readonly shownUpstream: string | undefined;
 }
 
-/** Whether a response may reveal the operator's account, and this upstream's errors are masked. Pure. */
+/** Whether a response may reveal the operator's account, and this upstream's errors are masked. */
 export function isMasked({ maskErrors }: Pick<Upstream, 'maskErrors'>, status: number): boolean {
   return maskErrors && (status === 429 || status >= 500);
 }
@@ -137,7 +137,7 @@ function withoutCutOff(text: string, secret: string): string {
 }
 
 /**
- * An upstream's error as it may be logged: bounded, and without keys. Pure.
+ * An upstream's error as it may be logged: bounded, and without keys.
  * @param whole whether that is all of it; otherwise a key may be cut off at its end
  */
 export function loggableError(text: string, whole: boolean, fixedHeaders: HeaderPlan['fixed']): string {

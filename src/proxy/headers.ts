@@ -34,7 +34,7 @@ export interface HeaderPlan {
 }
 
 /**
- * Plans the headers of an upstream's requests. The configured ones, its API key among them, win over all others. Pure.
+ * Plans the headers of an upstream's requests. The configured ones, its API key among them, win over all others.
  * @param configured lower-case names
  * @param forwarded further names of the client's headers that pass, in lower case
  */
@@ -47,7 +47,7 @@ export function planHeaders(configured: Readonly<Record<string, string>>, forwar
   return { passed, fixed, requestId: !Object.hasOwn(configured, requestIdName) };
 }
 
-/** The headers of a request to an upstream. Pure. */
+/** The headers of a request to an upstream. */
 export function upstreamRequestHeaders(
   clientHeaders: IncomingHttpHeaders,
   plan: HeaderPlan,
@@ -65,7 +65,7 @@ export function upstreamRequestHeaders(
 /**
  * The headers of a caller, with an `Idempotency-Key` that belongs to its account alone. All accounts share the gateway's API
  * key at the upstream: unchanged, the key of one account could fetch the answer to another account's request. The same key
- * of the same account always becomes the same. Pure.
+ * of the same account always becomes the same.
  */
 export function withAccountsIdempotencyKey(
   headers: IncomingHttpHeaders,
@@ -92,7 +92,7 @@ export function setResponseHeaders(res: ServerResponse, upstreamHeaders: HeaderV
   }
 }
 
-/** Whether an answer is server-sent events. Pure. */
+/** Whether an answer is server-sent events. */
 export function isEventStream(headers: HeaderValues): boolean {
   const type = headers['content-type'];
   return type !== undefined && /^text\/event-stream\b/i.test(String(type));
@@ -100,7 +100,7 @@ export function isEventStream(headers: HeaderValues): boolean {
 
 /**
  * How an answer is encoded nevertheless; `undefined` where it is not. `none` is no encoding: servers write it so that nothing compresses, and
- * holds back, their streams. Pure.
+ * holds back, their streams.
  */
 export function encodingsOf(headers: HeaderValues): string | undefined {
   const encodings = String(headers['content-encoding'] ?? '');
@@ -108,12 +108,12 @@ export function encodingsOf(headers: HeaderValues): string | undefined {
   return isPlain ? undefined : encodings;
 }
 
-/** Whether an answer is encoded nevertheless, and so can only be passed on as it is. Pure. */
+/** Whether an answer is encoded nevertheless, and so can only be passed on as it is. */
 export function isEncoded(headers: HeaderValues): boolean {
   return encodingsOf(headers) !== undefined;
 }
 
-/** Whether a client accepts an answer with this encoding (RFC 9110, section 12.5.3). Pure. */
+/** Whether a client accepts an answer with this encoding (RFC 9110, section 12.5.3). */
 export function acceptsEncoding(clientHeaders: IncomingHttpHeaders, encoding: string): boolean {
   const accepted = String(clientHeaders['accept-encoding'] ?? '').split(',');
   return encoding.split(',').every((coding) =>

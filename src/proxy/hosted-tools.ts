@@ -114,7 +114,7 @@ function requestedTools(
   return { ...Object.fromEntries(counts), ...(imageModels.length > 0 && { imageModels }) };
 }
 
-/** The edits that give the models of tools an upstream's names. Pure. */
+/** The edits that give the models of tools an upstream's names. */
 export function toolEdits({ models }: HostedTools, upstream: Upstream): Edit[] {
   return models.flatMap(({ name, start, end }) => {
     const upstreamName = upstreamModelName(upstream, name);
@@ -134,7 +134,7 @@ export const webCitation = '"url_citation"';
 export const noToolUse: ToolUse = Object.freeze({ images: 0 });
 
 /**
- * What an answer shows that hosted tools have done for it: the items of a response, and of a chat what its usage counts, or that it cites what was found in the web. Pure.
+ * What an answer shows that hosted tools have done for it: the items of a response, and of a chat what its usage counts, or that it cites what was found in the web.
  */
 export function toolUseOf({ output, choices }: Fields, usage: ToolCounts | undefined): ToolUse {
   const calls = new ToolCalls();

@@ -21,7 +21,7 @@ export interface ResponseStatus {
   readonly errorInside?: ErrorInside | undefined;
 }
 
-/** Whether an answer is no error. Pure. */
+/** Whether an answer is no error. */
 export function isSuccess({ status, errorInside }: ResponseStatus): boolean {
   return status < 300 && errorInside === undefined;
 }
@@ -48,7 +48,7 @@ type Verdict = ErrorInside | 'nothing' | null;
 /** The largest answer that is held until it is whole. Bytes. */
 export const holdLimit = 256 * 1024;
 
-/** Whether a body is read as JSON. A speaker might say what looks like it, so other answers must be labelled. Pure. */
+/** Whether a body is read as JSON. A speaker might say what looks like it, so other answers must be labelled. */
 export function holdsJson(
   answers: Endpoint['answers'] | 'file',
   { headers }: Pick<OutboundResponse, 'headers'>,
@@ -212,7 +212,7 @@ function errorOf(value: unknown, isEvent: boolean): ErrorInside | undefined {
   return errorOfChoice(value) ?? (isEvent || hasResult(value) ? undefined : unnamedError(value));
 }
 
-/** The error of a message of a WebSocket, which may have a status beside it; `undefined` where it is none. Pure. */
+/** The error of a message of a WebSocket, which may have a status beside it; `undefined` where it is none. */
 export function errorInMessage(message: Fields): ErrorInside | undefined {
   const { type, status, error, response } = message;
   if (type === 'response.done' && isObject(response) && response.status === 'failed') {
@@ -251,7 +251,7 @@ function mayBeEmpty({ headers }: Pick<OutboundResponse, 'headers'>, answers: End
   return answers === 'text' && /^text\//i.test(String(headers['content-type']));
 }
 
-/** What a whole body is. Pure. */
+/** What a whole body is. */
 export function judgeBody(
   body: Buffer,
   response: Pick<OutboundResponse, 'headers'>,
@@ -284,7 +284,7 @@ interface ReadEvent {
   readonly error?: ErrorInside | undefined;
 }
 
-/** Reads a server-sent event, or what stands in the place of one. Pure. */
+/** Reads a server-sent event, or what stands in the place of one. */
 export function readEvent(bytes: Buffer): ReadEvent {
   if (!errorWord.test(bytes.toString('latin1'))) return { event: bytes };
   const text = bytes.toString();
@@ -305,14 +305,14 @@ const leadingComments = /^(?::[^\r\n]*(?:\r\n|\n|\r))*/;
 
 const doneEvent = /(?:^|[\r\n])data: ?\[DONE\]/;
 
-/** Whether an event is the last one of a stream of OpenAI's. Pure. */
+/** Whether an event is the last one of a stream of OpenAI's. */
 export function isDoneEvent(event: Buffer): boolean {
   return event.length < 64 && doneEvent.test(event.toString('latin1'));
 }
 
 /**
  * What the first event says that says something, with which others may come: comments, pings, and chunks without choices, such as Azure's about the
- * prompt. `undefined` while it has not come. Pure.
+ * prompt. `undefined` while it has not come.
  * @param isWhole whether no more comes
  */
 function judgeEvents(bytes: Buffer, isWhole: boolean, { inEvent }: LeastResult): Verdict | undefined {

@@ -33,7 +33,7 @@ export interface ModelBody {
 
 /**
  * Reads what routing and metering need from a JSON body: places and the model's name from the bytes that go up, all else from what was parsed of
- * them. Pure.
+ * them.
  * @param path of the endpoint, which decides what limits its output. @default nothing does
  * @throws GatewayError `invalid_value` for a model's name that is longer than any
  */
@@ -63,7 +63,7 @@ export function readModelBody(
 
 type Form = NonNullable<ApiRequest['form']>;
 
-/** Reads what routing needs from the fields of a form that was found valid. Files in it are not looked at. Pure. */
+/** Reads what routing needs from the fields of a form that was found valid. Files in it are not looked at. */
 export function readMultipartBody({ bytes, parts }: Form): ModelBody {
   const textOf = (name: string): string | undefined => {
     const part = parts.find((candidate) => candidate.name === name);
@@ -99,7 +99,7 @@ function modelWriter(between: string | undefined): ModelBody['writeModel'] {
 }
 
 /**
- * The body as it goes up, in pieces where it is long: with the upstream's name for the model, and asking for usage where that is wanted. Pure.
+ * The body as it goes up, in pieces where it is long: with the upstream's name for the model, and asking for usage where that is wanted.
  * @param others further edits. @default none
  */
 export function bodyFor(
@@ -121,7 +121,7 @@ const worthPieces = 64 * 1024;
 
 /**
  * The bytes with the edits made and everything else as it was: as one buffer, or, where they are many, in pieces that
- * share their memory. Pure; edits must not overlap.
+ * share their memory. Edits must not overlap.
  */
 export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer | readonly Buffer[] {
   if (edits.length === 0) return bytes;
@@ -142,7 +142,7 @@ const closeBrace = 0x7d;
 /** The longest value that the relay acts on, escapes included. Bytes. */
 export const longestValue = 4_096;
 
-/** The value of a field that is short and neither an object nor a list; otherwise `undefined`. Pure. */
+/** The value of a field that is short and neither an object nor a list; otherwise `undefined`. */
 export function shortValue(bytes: Buffer, span: ByteRange | undefined): unknown {
   if (!span || span.end - span.start > longestValue) return undefined;
   if (bytes[span.start] === openBrace || bytes[span.start] === openBracket) return undefined;
@@ -154,7 +154,7 @@ const nameLimit = 256;
 
 /**
  * Checks the length of a model's name as it stands in the body: the value that is validated against openapi.yaml has `…` in
- * place of long strings. Pure.
+ * place of long strings.
  * @throws GatewayError `invalid_value`
  */
 export function checkModelName(model: string | undefined): void {
@@ -218,7 +218,7 @@ const limitFields: ReadonlyMap<string | undefined, readonly string[]> = new Map(
 ]);
 
 /**
- * Reads what a JSON body asks for. Pure.
+ * Reads what a JSON body asks for.
  * @throws GatewayError `invalid_type`
  */
 function requestedOutput(body: Readonly<Record<string, unknown>>, path: string | undefined): RequestedOutput {
@@ -267,7 +267,7 @@ const quote = 0x22;
 
 /**
  * The estimated tokens of a prompt: its bytes divided by four, or the tokens that it lists as numbers if they are more, plus
- * 1,500 for each picture or file in place of its bytes. Pure.
+ * 1,500 for each picture or file in place of its bytes.
  */
 export function estimateInput(
   bytes: Buffer,
@@ -313,7 +313,7 @@ function surrogateAt(bytes: Buffer, at: number): 'first' | 'second' | undefined 
   return /^d[c-f]/i.test(digits) ? 'second' : undefined;
 }
 
-/** The characters (code points) of a JSON string, without decoding it. Pure. */
+/** The characters (code points) of a JSON string, without decoding it. */
 export function charactersIn(bytes: Buffer, { start, end }: ByteRange): number {
   let count = 0;
   let last: ReturnType<typeof surrogateAt>;
@@ -351,7 +351,7 @@ function wavRate(file: Buffer): number | undefined {
   return isPlain && rate > 0 && rate <= mostPerSecond ? rate : undefined;
 }
 
-/** The estimated length of a recording. Seconds. Pure. */
+/** The estimated length of a recording. Seconds. */
 export function estimateSeconds(file: Buffer): number {
   return Math.ceil(file.length / (wavRate(file) ?? bytesPerSecond));
 }

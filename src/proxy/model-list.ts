@@ -83,7 +83,7 @@ async function fetchList(upstream: Upstream): Promise<Model[] | undefined> {
   return readList(bytes);
 }
 
-/** What callers may call at an upstream: the listed models it is configured to serve, those named outright, the aliases. Pure. */
+/** What callers may call at an upstream: the listed models it is configured to serve, those named outright, the aliases. */
 function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'>, listed: readonly Model[]): Model[] {
   const byId = new Map(listed.map((model) => [model.id, model]));
   const named = [...upstream.models.filter((model) => !model.includes('*')), ...Object.keys(upstream.aliases)];
@@ -97,7 +97,7 @@ interface ListedModel {
   readonly upstreams: Upstream[];
 }
 
-/** The first model of each id. Pure. */
+/** The first model of each id. */
 function merged(lists: readonly { readonly upstream: Upstream; readonly offered: readonly Model[] }[]): ListedModel[] {
   const byId = new Map<string, ListedModel>();
   for (const { upstream, offered } of lists) {
@@ -110,7 +110,7 @@ function merged(lists: readonly { readonly upstream: Upstream; readonly offered:
   return [...byId.values()];
 }
 
-/** A fine-tuned model as its account sees it. Pure. */
+/** A fine-tuned model as its account sees it. */
 function ownModel({ id, userId, createdAt }: FineTunedModel): Model {
   return { id, object: 'model', created: Math.floor(createdAt.getTime() / 1_000), owned_by: userId };
 }

@@ -113,7 +113,7 @@ async function readModelRequest(
   return { endpoint, apiRequest, body, tools, info, storing, inBackground, estimatedTokens, output };
 }
 
-/** Whether an upstream is to keep something of a call. Pure. */
+/** Whether an upstream is to keep something of a call. */
 function asksToStore(
   endpoint: Endpoint,
   { body }: ApiRequest,

@@ -158,7 +158,7 @@ function isLasting(code: OutboundCode): boolean {
   return code === 'invalid_response' || code === 'proxy_refused';
 }
 
-/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. Pure. */
+/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. */
 export function isRetryable(result: UpstreamResult): boolean {
   if ('code' in result) return retriedCodes.has(result.code) && !isLasting(result.code);
   const { status, headers } = result;
@@ -167,7 +167,7 @@ export function isRetryable(result: UpstreamResult): boolean {
   return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
 }
 
-/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
+/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). */
 export function requestedWait(headers: HeaderValues, now: number): number | undefined {
   const milliseconds = headers['retry-after-ms'];
   const isNumber = typeof milliseconds === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(milliseconds);
@@ -176,7 +176,7 @@ export function requestedWait(headers: HeaderValues, now: number): number | unde
 
 /**
  * How long to wait before the same upstream is tried again: what it asks for, else 100 ms, doubling, with up to half of it
- * at random. Pure.
+ * at random.
  * @param tries how many there have been
  */
 export function waitBefore(result: UpstreamResult, tries: number, now: number, random: () => number): number {

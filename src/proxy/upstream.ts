@@ -102,7 +102,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   };
 }
 
-/** Whether a name begins as OpenAI's names of fine-tuned models do; for a provider that does not tell cases apart, in any case. Pure. */
+/** Whether a name begins as OpenAI's names of fine-tuned models do; for a provider that does not tell cases apart, in any case. */
 export function isTunedName(model: string): boolean {
   return /^\s*ft:/i.test(model);
 }
@@ -119,7 +119,7 @@ function servedModels(models: readonly string[]): MatchesModel {
 
 /**
  * The address of a request to an upstream. The query of its base URL comes first, then the caller's unchanged, without
- * parameters that the base URL has too. Pure.
+ * parameters that the base URL has too.
  * @param path below the base URL, with a slash
  * @param search the caller's query, with its `?`
  */
@@ -138,7 +138,7 @@ export function upstreamModelName({ aliases }: Pick<Upstream, 'aliases'>, model:
   return Object.hasOwn(aliases, model) ? (aliases[model] as string) : model;
 }
 
-/** The longest that a call to any of these upstreams can take. Milliseconds. Pure. */
+/** The longest that a call to any of these upstreams can take. Milliseconds. */
 export function longestCall(upstreams: readonly Pick<UpstreamOptions, 'timeouts'>[]): number {
   return Math.max(0, ...upstreams.map(({ timeouts }) => timeouts?.total ?? defaultTimeouts.total));
 }
@@ -165,7 +165,7 @@ function shuffled<U extends Candidate>(upstreams: readonly U[], random: () => nu
 }
 
 /**
- * The upstreams that serve a model, in the order they are asked: by priority, then at random by weight. Pure.
+ * The upstreams that serve a model, in the order they are asked: by priority, then at random by weight.
  * @param model `undefined` when the call names none: then all upstreams qualify
  * @param random like `Math.random`
  */

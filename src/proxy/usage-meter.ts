@@ -188,7 +188,7 @@ const unwritten: ReadonlySet<string> = new Set(['role', 'id', 'type']);
 /** No text lies deeper in a piece of an answer. */
 const deepest = 32;
 
-/** The bytes of all text in a piece of an answer: content, reasoning, tool calls, refusals. Pure. */
+/** The bytes of all text in a piece of an answer: content, reasoning, tool calls, refusals. */
 export function textBytes(value: unknown, depth = 0): number {
   if (typeof value === 'string') return Buffer.byteLength(value);
   if (typeof value !== 'object' || value === null || depth > deepest) return 0;
@@ -247,7 +247,7 @@ function durationFrom({ seconds }: Readonly<Record<string, unknown>>): ReportedU
 /**
  * Reads a `usage` object, under the names of chat completions, of images, or of audio that is counted by its `seconds`. Counts must be whole numbers, 0 to 100 million;
  * otherwise the whole object is ignored, and the usage is estimated. Where the total is more than input and output, as it is
- * where a provider leaves reasoning out of the output, the difference counts as output. Pure.
+ * where a provider leaves reasoning out of the output, the difference counts as output.
  */
 export function usageFrom(usage: unknown): ReportedUsage | undefined {
   if (!isObject(usage)) return undefined;
@@ -285,7 +285,7 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   };
 }
 
-/** The tokens of audio among those of a usage, as far as its details tell them apart. Pure. */
+/** The tokens of audio among those of a usage, as far as its details tell them apart. */
 function audioIn({ inputTokens, cachedInputTokens, outputTokens }: ReportedUsage, input: unknown, output: unknown) {
   const inputAudio = Math.min(inputTokens, detailIn(input, 'audio_tokens'));
   const cachedDetails = isObject(input) ? input.cached_tokens_details : undefined;
@@ -441,7 +441,7 @@ export const noUsage: Used = Object.freeze({
   estimated: false,
 });
 
-/** What a call has used when it has ended. Pure. */
+/** What a call has used when it has ended. */
 export function finalUsage(meter: Measured, call: MeteredCall): Used {
   if (call.endpoint.isFree || call.hasFailed) return noUsage;
   const used = usedByModel(meter, call);

@@ -60,7 +60,7 @@ const notTaken: ReadonlySet<number> = new Set([404, 405, 426, 501]);
 
 /**
  * Whether an upstream takes no WebSocket on this path. Servers on uvicorn answer 403 without a body then, and no other refusal is
- * without one. Pure.
+ * without one.
  */
 export function takesNoWebSocket({ status, body }: Pick<UpstreamAnswer, 'status' | 'body'>): boolean {
   return (status >= 200 && status < 400) || notTaken.has(status) || (status === 403 && body.length === 0);

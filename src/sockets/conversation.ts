@@ -10,7 +10,7 @@ const noAttachments = { listedTokens: 0 };
 
 /**
  * The output that a session or a response asks for; `undefined` where it does not say. Of several limits the largest counts: which of them an upstream follows
- * is its own affair. Pure.
+ * is its own affair.
  * @param path where the fields stand in an event of the client's
  */
 export function outputOf(path: 'session' | 'response', read: (name: string) => unknown): RequestedOutput | undefined {

@@ -63,7 +63,7 @@ function afterPadding(data: Buffer, from: number): number {
   return at;
 }
 
-/** Whether bytes begin like an object of JSON, in whatever encoding: an upstream may read them as one. Pure. */
+/** Whether bytes begin like an object of JSON, in whatever encoding: an upstream may read them as one. */
 function beginsLikeJson(data: Buffer): boolean {
   const start = afterPadding(data, 0);
   return data[start] === openBrace && afterBrace.has(data[afterPadding(data, start + 1)]);
@@ -140,7 +140,7 @@ const headLength = 256;
 /** Takes a byte order mark away, and reads on after bytes that are no UTF-8, as clients do with binary messages. */
 const utf8 = new TextDecoder();
 
-/** What an event of an upstream's says about what is under way, be it text or bytes; `undefined` where it says nothing. Pure. */
+/** What an event of an upstream's says about what is under way, be it text or bytes; `undefined` where it says nothing. */
 export function readUpstreamEvent({ data, isBinary }: Message): UpstreamEvent | undefined {
   if (isBinary && !beginsLikeJson(data)) return undefined;
   if (audioDelta.test(data.toString('latin1', 0, headLength))) {
@@ -151,7 +151,7 @@ export function readUpstreamEvent({ data, isBinary }: Message): UpstreamEvent | 
   return typeof value?.type === 'string' ? (value as UpstreamEvent) : undefined;
 }
 
-/** The id of the response that an event has. Pure. */
+/** The id of the response that an event has. */
 export function responseIdOf({ response }: UpstreamEvent): string | undefined {
   return typeof response?.id === 'string' ? response.id : undefined;
 }

@@ -25,7 +25,7 @@ const endpoints = [
 
 export type SocketEndpoint = (typeof endpoints)[number];
 
-/** The endpoint that a request asks for a WebSocket of (RFC 6455, section 4.1); `undefined` for any other request. Pure. */
+/** The endpoint that a request asks for a WebSocket of (RFC 6455, section 4.1); `undefined` for any other request. */
 export function socketEndpointOf(req: IncomingMessage): SocketEndpoint | undefined {
   if (req.method !== 'GET' || req.headers.upgrade?.toLowerCase() !== 'websocket') return undefined;
   const path = pathOf(req).replace(/\/$/, '');
@@ -99,7 +99,7 @@ export function requireOwnPage(req: IncomingMessage): void {
   throw new GatewayError('cross_origin_request', 'A page of another origin needs an API key for a WebSocket');
 }
 
-/** The subprotocol that is chosen of those that are offered: never one with a secret in it. Pure. */
+/** The subprotocol that is chosen of those that are offered: never one with a secret in it. */
 function chooseProtocol(offered: ReadonlySet<string>): string | false {
   if (offered.has('realtime')) return 'realtime';
   return [...offered].find((name) => !secretProtocols.some((secret) => name.startsWith(secret))) ?? false;

@@ -31,7 +31,7 @@ export function readQuery(search: string): SessionQuery {
   return { search, model, callId };
 }
 
-/** A query with the upstream's name for the model, and all else as it came. A handshake that names none stays without. Pure. */
+/** A query with the upstream's name for the model, and all else as it came. A handshake that names none stays without. */
 export function withModel(search: string, model: string | undefined): string {
   if (model === undefined) return search;
   const others = search

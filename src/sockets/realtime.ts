@@ -27,7 +27,7 @@ interface AdvanceAdmission {
   readonly admissions: readonly Admission[];
 }
 
-/** Whether a response costs no more than what was admitted. Pure. */
+/** Whether a response costs no more than what was admitted. */
 function covers(advance: AdvanceAdmission | undefined, { estimatedTokens, output }: RequestedCall): boolean {
   const expected = advance?.call;
   return (

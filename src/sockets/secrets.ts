@@ -102,7 +102,7 @@ export function modelWith(secret: ShownSecret | undefined, model: string | undef
 }
 
 /**
- * The upstream that has made a secret, with that in the place of the gateway's own key: so it takes the session that the secret is for. Pure.
+ * The upstream that has made a secret, with that in the place of the gateway's own key: so it takes the session that the secret is for.
  * @throws GatewayError `invalid_api_key` where the upstream is not configured any more
  */
 function upstreamWith(secret: ShownSecret, upstreams: readonly Upstream[]): Upstream {

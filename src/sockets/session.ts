@@ -116,7 +116,7 @@ export abstract class MeteredSession implements SocketSession {
   }
 }
 
-/** The event of the client's that an error is about. Pure. */
+/** The event of the client's that an error is about. */
 export function eventIdOf({ error }: UpstreamEvent): string | undefined {
   return typeof error?.event_id === 'string' ? error.event_id : undefined;
 }

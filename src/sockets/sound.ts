@@ -10,12 +10,12 @@ const g711Rate = 8_000;
 /** Formats of G.711, as sessions name them. */
 const g711 = /g711|pcmu|pcma/;
 
-/** A field of what may be an object. Pure. */
+/** A field of what may be an object. */
 export function fieldOf(value: unknown, name: string): unknown {
   return isObject(value) ? value[name] : undefined;
 }
 
-/** How many bytes a second of sound has in a format, as upstreams name it; `undefined` where it names none. Pure. */
+/** How many bytes a second of sound has in a format, as upstreams name it; `undefined` where it names none. */
 export function rateOf(format: unknown): number | undefined {
   const name = String(fieldOf(format, 'type') ?? (typeof format === 'string' ? format : ''));
   if (name === '') return undefined;
@@ -25,7 +25,7 @@ export function rateOf(format: unknown): number | undefined {
 }
 
 /**
- * How many bytes a second of sound has that goes into a session, or comes out of it or of a response; `undefined` where it does not say. Pure.
+ * How many bytes a second of sound has that goes into a session, or comes out of it or of a response; `undefined` where it does not say.
  * @param holder the session or the response, as its upstream shows it
  */
 export function soundRate(holder: unknown, direction: 'input' | 'output'): number | undefined {
@@ -66,7 +66,7 @@ export class InputRate {
   }
 }
 
-/** How many bytes so many characters of base64 stand for. Pure. */
+/** How many bytes so many characters of base64 stand for. */
 export function decodedLength(characters: number): number {
   return Math.max(0, Math.floor((characters * 3) / 4));
 }

@@ -295,13 +295,13 @@ export class Transcriptions {
   }
 }
 
-/** Whether an item has sound of a user in it. Pure. */
+/** Whether an item has sound of a user in it. */
 function hasSound(item: unknown): boolean {
   const content = fieldOf(item, 'content');
   return Array.isArray(content) && content.some((part) => fieldOf(part, 'type') === 'input_audio');
 }
 
-/** Whether an event of the client's makes such an item. Pure. */
+/** Whether an event of the client's makes such an item. */
 function hasItemWithSound({ type, body }: ClientEvent): boolean {
   return type === 'conversation.item.create' && hasSound(fieldOf(body, 'item'));
 }

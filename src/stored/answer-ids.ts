@@ -183,7 +183,7 @@ function namedBy(member: string, value: unknown): ShownObject[] {
   return isStoredId(value) ? [{ kind, id: value }] : [];
 }
 
-/** An item, and the container that it was made in. Pure. */
+/** An item, and the container that it was made in. */
 export function shownBy(item: Fields | null | undefined): ShownObject[] {
   return naming.flatMap((member) => namedBy(member, item?.[member]));
 }
@@ -253,7 +253,7 @@ function shownMembers(
   };
 }
 
-/** What a member of an answer says that its upstream has made. Pure. */
+/** What a member of an answer says that its upstream has made. */
 function madeIn(name: string, value: unknown, { files = [], purpose, models = [] }: MadeRow): ShownObject[] {
   if (models.includes(name)) return isModelName(value) ? [{ kind: 'model', id: value }] : [];
   if (!files.includes(name)) return [];
@@ -261,7 +261,7 @@ function madeIn(name: string, value: unknown, { files = [], purpose, models = []
   return ids.filter(isStoredId).map((id) => ({ kind: 'file', id, purpose }));
 }
 
-/** What an object says that its upstream has made. Pure. */
+/** What an object says that its upstream has made. */
 export function madeObjects(object: Fields, row: MadeRow): ShownObject[] {
   return Object.entries(object).flatMap(([name, value]) => madeIn(name, value, row));
 }

@@ -24,7 +24,7 @@ interface FineTunedModelsDeps {
 
 const projection = { item: 1, userId: 1, upstream: 1, createdAt: 1 } as const;
 
-/** Names for which some provider may take one for the other: what one account has under one of them, no other gets at under another. Pure. */
+/** Names for which some provider may take one for the other: what one account has under one of them, no other gets at under another. */
 function folded(model: string): string {
   return foldCase(model.trim());
 }

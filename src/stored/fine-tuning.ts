@@ -73,7 +73,7 @@ async function withUpstreamNames(value: unknown, input: WorkInput): Promise<unkn
   return Array.isArray(value) ? members.map(([, member]) => member) : Object.fromEntries(members);
 }
 
-/** How often the file is gone through. Pure. */
+/** How often the file is gone through. */
 function epochsOf({ hyperparameters, method }: Fields): number {
   const { type } = (method ?? {}) as Fields;
   const ofMethod = ((method ?? {}) as Record<string, Fields | undefined>)[String(type)]?.hyperparameters;

@@ -6,7 +6,7 @@ import { type LeastResult, leastResult } from '../proxy/answer-result.ts';
 /** The ids of what upstreams keep, as openapi.yaml describes them: no provider has others, and they are safe in a path. */
 export const storedId = /^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,255}$/;
 
-/** Whether a value from outside is such an id. Pure. */
+/** Whether a value from outside is such an id. */
 export function isStoredId(value: unknown): value is string {
   return typeof value === 'string' && storedId.test(value);
 }
@@ -14,7 +14,7 @@ export function isStoredId(value: unknown): value is string {
 /** The names of models that upstreams make, of which customers may choose a part: printable, and not such that they lead elsewhere in a path. */
 const modelName = /^(?!\.+$)\P{C}{1,256}$/u;
 
-/** Whether a value from outside is the name of a model that an upstream has made. Pure. */
+/** Whether a value from outside is the name of a model that an upstream has made. */
 export function isModelName(value: unknown): value is string {
   return typeof value === 'string' && modelName.test(value);
 }
@@ -452,7 +452,7 @@ export const listedKinds: ReadonlyMap<StoredKind, string> = new Map(
   Object.entries(kinds).flatMap(([kind, { index }]) => (index === undefined ? [] : [[kind as StoredKind, index]])),
 );
 
-/** The kind of what a call makes for its account; `undefined` where it makes nothing. Pure. */
+/** The kind of what a call makes for its account; `undefined` where it makes nothing. */
 export function madeBy(call: StoredCall): StoredKind | undefined {
   return call.brings?.kind ?? (idParameter(call) === undefined ? call.kind : undefined);
 }
@@ -460,7 +460,7 @@ export function madeBy(call: StoredCall): StoredKind | undefined {
 const parameter = /\{(\w+)\}/g;
 
 /**
- * The path of one call. Only ids go up in it: with dots and encoded slashes, a path could lead elsewhere. Pure.
+ * The path of one call. Only ids go up in it: with dots and encoded slashes, a path could lead elsewhere.
  * @throws GatewayError `invalid_value` for what is no id
  */
 export function upstreamPath({ path }: Pick<StoredCall, 'path'>, params: Readonly<Record<string, string>>): string {
@@ -475,17 +475,17 @@ export function upstreamPath({ path }: Pick<StoredCall, 'path'>, params: Readonl
 /** An object has its id, a list or a page of content says what it is. */
 export const storedResult = leastResult(['id', 'object', 'data', 'content']);
 
-/** What a success of a call has at least; `undefined` where that may be anything: providers answer deletions as they like. Pure. */
+/** What a success of a call has at least; `undefined` where that may be anything: providers answer deletions as they like. */
 export function resultOf({ method, answers }: Pick<StoredCall, 'method' | 'answers'>): LeastResult | undefined {
   return method === 'DELETE' || answers !== undefined ? undefined : storedResult;
 }
 
-/** The parameter that has the id of the stored object; `undefined` where the call makes one. Pure. */
+/** The parameter that has the id of the stored object; `undefined` where the call makes one. */
 export function idParameter({ path }: Pick<StoredCall, 'path'>): string | undefined {
   return path.match(parameter)?.[0].slice(1, -1);
 }
 
-/** Whether an upstream still works on an object, by the status that it says. Pure. */
+/** Whether an upstream still works on an object, by the status that it says. */
 export function runsOn(kind: StoredKind, status: unknown): boolean {
   const { runsWhile = [], work } = kinds[kind];
   return work ? !work.ends.some((end) => end === status) : runsWhile.some((state) => state === status);

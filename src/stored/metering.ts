@@ -8,7 +8,7 @@ type Body = Pick<ApiRequest, 'bodyStream' | 'form' | 'rawBody'>;
 
 /**
  * What a call about an object moves and makes, as far as its request says; `undefined` where it moves no file and makes nothing that can have a
- * price. Pure.
+ * price.
  */
 function expectedUse(
   call: StoredCall,
@@ -25,7 +25,7 @@ function expectedUse(
   return { kind, made, uploadedBytes, downloadedBytes: 0 };
 }
 
-/** Such a call, as admission checks see it: it has no tokens. Pure. */
+/** Such a call, as admission checks see it: it has no tokens. */
 export function requestedStored(call: StoredCall, info: ModelCall, body: Body, maxFileBytes: number): RequestedCall {
   const stored = expectedUse(call, body, maxFileBytes);
   const lengthField = body.bodyStream && body.bodyStream.length === undefined ? 'content-length' : undefined;

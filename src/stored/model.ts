@@ -82,7 +82,7 @@ for (const [kind, name] of listedKinds) {
 }
 export const createStoredObjectModel = modelFactory('StoredObject', 'stored', schema);
 
-/** A stored object as the model endpoints see it. Pure. */
+/** A stored object as the model endpoints see it. */
 export function toObject(document: StoredObjectDocument): StoredObject {
   const { _id, kind, userId, upstream, model, origin, item, background, missingSince } = document;
   return {

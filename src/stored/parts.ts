@@ -28,12 +28,12 @@ const partKinds: { readonly [Kind in StoredKind]?: { readonly [Param in string]?
   vector_store: { file_id: 'file', batch_id: 'file_batch' },
 };
 
-/** What a parameter names in calls about objects of a kind; `undefined` where that is no part. Pure. */
+/** What a parameter names in calls about objects of a kind; `undefined` where that is no part. */
 export function partKind(kind: StoredKind, param: string): PartKind | undefined {
   return partKinds[kind]?.[param];
 }
 
-/** The path at which an upstream lists the parts of one object that a parameter names; `undefined` where it lists none. Pure. */
+/** The path at which an upstream lists the parts of one object that a parameter names; `undefined` where it lists none. */
 function listPath(kind: StoredKind, param: string): string | undefined {
   const isList = ({ method, path, showsParts }: StoredCall): boolean =>
     method === 'GET' && showsParts?.list === 'data' && showsParts.param === param && path.split('{').length === 2;
@@ -76,7 +76,7 @@ const longestMember = 4_096;
 /** What a query says where a page of a list begins, however its name is written. */
 const cursor = /^(?:after|before)(?:\[.*)?$/;
 
-/** The parts of its object that a call names: in its path, and where the page of a list of them begins. Pure. */
+/** The parts of its object that a call names: in its path, and where the page of a list of them begins. */
 function namedParts(call: StoredCall, { params, search }: Pick<ApiRequest, 'params' | 'search'>): NamedPart[] {
   /** @param from where it stands @param param what names its kind */
   const named = (id: string, param: string, from = param): NamedPart[] => {

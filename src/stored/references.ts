@@ -87,7 +87,7 @@ export async function requireOwned(
   return { objects, keepers };
 }
 
-/** The realtime call that a request is about. Pure. */
+/** The realtime call that a request is about. */
 export function callReference(id: string): StoredReference {
   return { kind: 'realtime_call', id, param: 'call_id' };
 }
@@ -101,7 +101,7 @@ export function storedObjectNotFound({ kind, id, param }: StoredReference): Gate
 type Body = Pick<ApiRequest, 'rawBody' | 'fields'>;
 
 /**
- * The stored objects that a request continues. Pure.
+ * The stored objects that a request continues.
  * @throws GatewayError `response_not_found`, `conversation_not_found` for an id that is longer than any
  */
 export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
@@ -115,13 +115,13 @@ export function storedReferences({ rawBody, fields }: Body): StoredReference[] {
   });
 }
 
-/** The object of a kind that a field names. Pure. */
+/** The object of a kind that a field names. */
 function referenceIn(rawBody: Buffer, span: ByteRange | undefined, kind: StoredKind, param: string): StoredReference[] {
   const id = shortValue(rawBody, span);
   return typeof id === 'string' ? [{ kind, id, param }] : [];
 }
 
-/** The files that a call names in fields of its own. Pure. */
+/** The files that a call names in fields of its own. */
 export function fileReferences(
   { namesFiles = [] }: Pick<StoredCall, 'namesFiles'>,
   { rawBody, fields }: Body,
@@ -176,7 +176,7 @@ const lengthOf = ({ start, end }: ByteRange): number => end - start;
 /** Longer metadata is not read: providers refuse it. Bytes. */
 const longestMetadata = 64 * 1024;
 
-/** What a request attaches to an object, if that is a record of texts. Pure. */
+/** What a request attaches to an object, if that is a record of texts. */
 export function metadataOf({ rawBody, fields }: Body): Readonly<Record<string, string>> | undefined {
   const span = fields.get('metadata');
   if (!span || lengthOf(span) > longestMetadata) return undefined;

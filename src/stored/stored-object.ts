@@ -11,7 +11,7 @@ export interface Origin {
   readonly parent?: string;
 }
 
-/** How something was made by a call below an endpoint. Pure. */
+/** How something was made by a call below an endpoint. */
 export function originOf(keyId: string | undefined, endpoint: string, parent?: string): Origin {
   return { endpoint, ...(keyId !== undefined && { keyId }), ...(parent !== undefined && { parent }) };
 }

@@ -87,7 +87,7 @@ export class WorkSum {
   }
 }
 
-/** What hosted tools may do for two requests together. Pure. */
+/** What hosted tools may do for two requests together. */
 function addedTools(one: RequestedTools, other: RequestedTools): RequestedTools {
   const counts = (['images', ...Object.values(toolCounts)] as const).map((name) => [
     name,

@@ -1,6 +1,6 @@
 /**
  * What was copied along with a secret, in words that complete "it …"; `undefined` if nothing was. With it, no signature is
- * right, and nothing else tells why. Never repeats the secret. Pure.
+ * right, and nothing else tells why. Never repeats the secret.
  */
 export function copyProblem(secret: string): string | undefined {
   if (secret !== secret.trim()) return 'has white space at its beginning or end: remove it';

@@ -76,7 +76,7 @@ export const maxProcesses = 256;
 
 /**
  * How many processes `WORKERS=auto` starts, and why so many: one for each whole core, as far as the memory and the limit of WORKERS go,
- * and at least one. Pure.
+ * and at least one.
  */
 export function processesFor({ cores, memory }: Machine): { readonly count: number; readonly reason: string } {
   const wholeCores = Math.max(1, Math.floor(cores));

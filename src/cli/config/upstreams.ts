@@ -36,7 +36,7 @@ function namedUpstreams(settings: Settings, env: Environment): readonly Upstream
   return undefined;
 }
 
-/** The proxy of the environment for a URL, by the rules of undici's `EnvHttpProxyAgent`, but that a variable that is set to nothing is not set. Pure. */
+/** The proxy of the environment for a URL, by the rules of undici's `EnvHttpProxyAgent`, but that a variable that is set to nothing is not set. */
 function proxyFor(url: URL, { HTTPS_PROXY, HTTP_PROXY, NO_PROXY = '' }: Settings): string | undefined {
   const proxy = url.protocol === 'https:' ? (HTTPS_PROXY ?? HTTP_PROXY) : HTTP_PROXY;
   return proxy === undefined || isExcepted(url, NO_PROXY) ? undefined : proxy;
@@ -52,7 +52,7 @@ export function ignoredExceptions({ NO_PROXY = '' }: Settings): readonly string[
   return [`NO_PROXY: ${networks.join(', ')} has no effect: name hosts, domains or single addresses, not networks`];
 }
 
-/** Whether NO_PROXY names a URL's host, or a domain above it. Pure. */
+/** Whether NO_PROXY names a URL's host, or a domain above it. */
 function isExcepted({ hostname, port, protocol }: URL, noProxy: string): boolean {
   if (noProxy.trim() === '*') return true;
   const usedPort = port || (protocol === 'https:' ? '443' : '80');

@@ -210,7 +210,7 @@ function readDisposition(value: string, refusePart: RefusePart): ReadonlyMap<str
 
 /**
  * Reads the part whose head stands up to the empty line at `headEnd`, and its content up to `end`. Accepts only what every reader understands
- * alike. Pure.
+ * alike.
  * @param number of the part, for errors: 1 is the first
  * @throws GatewayError `invalid_form`
  */

@@ -71,7 +71,7 @@ export function checkSize(size: number, { bytes }: BodyLimits, pieces = 0): void
   }
 }
 
-/** The `Content-Encoding` of a body: `identity` where it has none. Pure. */
+/** The `Content-Encoding` of a body: `identity` where it has none. */
 export function encodingOf(headers: IncomingHttpHeaders): string {
   return headers['content-encoding']?.trim().toLowerCase() || 'identity';
 }
@@ -213,9 +213,7 @@ const blockLength = 64 * 1024;
 /** How many bytes are copied before the event loop runs again: that takes some milliseconds, because the memory is new. */
 const copiedInOneTurn = 2 * 1024 * 1024;
 
-/**
- * The memory that one body takes. Collects its chunks, without holding much more memory than it has bytes, however small they are.
- */
+/** The memory that one body takes. Collects its chunks, without holding much more memory than it has bytes, however small they are. */
 export class BodyBuffer {
   /** What has been added. Bytes. */
   length = 0;

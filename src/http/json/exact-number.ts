@@ -20,7 +20,7 @@ function toDecimal(literal: string): Decimal | undefined {
   return { digits: all.slice(start, end), exponent: Number(exponent) - fraction.length + (all.length - end) };
 }
 
-/** Whether this is a number of JSON (RFC 8259, section 6), or one such as `.5`, which people type. Pure. */
+/** Whether this is a number of JSON (RFC 8259, section 6), or one such as `.5`, which people type. */
 export function isNumber(text: string): boolean {
   return toDecimal(text) !== undefined;
 }
@@ -28,7 +28,7 @@ export function isNumber(text: string): boolean {
 /**
  * Whether a number comes out of `JSON.parse` and `JSON.stringify` with the value that it has: 0.1, 1.50, 1e3 and
  * 100000000000000000000 do, 9007199254740993, 0.1000000000000000055 and 1e400 do not. The spelling may change, and `-0`
- * becomes `0`. Linear in the length of the literal, whatever its exponent. Pure.
+ * becomes `0`. Linear in the length of the literal, whatever its exponent.
  * @param literal a number of JSON (RFC 8259, section 6)
  */
 export function isExactNumber(literal: string): boolean {
