@@ -1,4 +1,6 @@
 import { expect } from 'chai';
+import type { Disturbance } from '../verdict/disturbances.ts';
+import type { WorkerEnd } from '../workers/workers.ts';
 import type { SeenCall } from './calls.ts';
 import { type AccountLedger, ledgerFaults, mayBeLost, recordFaults, thresholdFaults } from './ledger.ts';
 import { costOf } from './options.ts';
@@ -50,19 +52,22 @@ describe('the record that a call of the fault suite must have', () => {
 
 describe('the usage record of a call in the fault suite', () => {
   const away = { from: 5_000, to: 9_000, once: false };
+  const lost = (ends: WorkerEnd[], disturbances: Disturbance[] = [], of = call, slow = 1) =>
+    mayBeLost(of, { ends, disturbances, slowness: () => slow });
 
   it('may be lost when its process is killed right after the call, and not otherwise', () => {
-    expect(mayBeLost(call, [killed(10_200)], [])).to.equal(true);
-    expect(mayBeLost(call, [killed(12_000)], [])).to.equal(false);
-    expect(mayBeLost({ ...call, sentAt: 9_000 }, [killed(12_000)], []), 'when all is slow').to.equal(true);
-    expect(mayBeLost(call, [killed(20_000)], [])).to.equal(false);
-    expect(mayBeLost(call, [{ ...killed(10_200), pid: 8 }], [])).to.equal(false);
-    expect(mayBeLost(call, [{ ...killed(10_200), signal: null, code: 0 }], [])).to.equal(false);
+    expect(lost([killed(10_200)])).to.equal(true);
+    expect(lost([killed(12_000)])).to.equal(false);
+    expect(lost([killed(12_000)], [], { ...call, sentAt: 9_000 }), 'when all is slow').to.equal(true);
+    expect(lost([killed(20_000)])).to.equal(false);
+    expect(lost([killed(12_000)], [], call, 2), 'when the machine is half as fast').to.equal(true);
+    expect(lost([{ ...killed(10_200), pid: 8 }])).to.equal(false);
+    expect(lost([{ ...killed(10_200), signal: null, code: 0 }])).to.equal(false);
   });
 
   it('may be lost when it waits for the database and its process ends before the database is back', () => {
-    expect(mayBeLost(call, [killed(15_000)], [away])).to.equal(true);
-    expect(mayBeLost(call, [killed(40_000)], [away])).to.equal(false);
+    expect(lost([killed(15_000)], [away])).to.equal(true);
+    expect(lost([killed(40_000)], [away])).to.equal(false);
   });
 });
 

@@ -1,6 +1,6 @@
 import type { LedgerDocument, PeriodDocument, UsageDocument, UsageSums } from '../../../src/accounting/model.ts';
 import type { Disturbance } from '../verdict/disturbances.ts';
-import type { WorkerEnd } from '../workers/workers.ts';
+import type { AdmissionEvidence } from './admission.ts';
 import type { SeenCall } from './calls.ts';
 import type { AddedCredits } from './funding.ts';
 import type { UpstreamAnswer } from './model-upstream.ts';
@@ -14,7 +14,7 @@ type StoredCall = Pick<
 
 /** How soon everything goes on by itself after a fault of the database. Milliseconds. */
 const recovery = 10_000;
-/** What a process had not yet written when it was killed: its last 50 ms, and one write on a machine that is busy. Milliseconds. */
+/** What a process had not yet written when it was killed: its last 50 ms, and one write; as many times as that as the machine is slow. Milliseconds. */
 const lastMoments = 1_500;
 
 /**
@@ -32,12 +32,12 @@ export function wasBroken({ from, to }: Times, disturbances: readonly Disturbanc
  */
 export function mayBeLost(
   { pid, sentAt, endedAt }: SeenCall,
-  ends: readonly WorkerEnd[],
-  disturbances: readonly Disturbance[],
+  { ends, disturbances, slowness }: Pick<AdmissionEvidence, 'ends' | 'disturbances' | 'slowness'>,
 ): boolean {
   const end = ends.find((one) => one.pid === pid);
   if (!end) return false;
-  if (end.signal === 'SIGKILL' && end.at - endedAt <= lastMoments + (endedAt - sentAt)) return true;
+  const longest = lastMoments * slowness(endedAt, end.at) + (endedAt - sentAt);
+  if (end.signal === 'SIGKILL' && end.at - endedAt <= longest) return true;
   return (
     wasBroken({ from: endedAt, to: endedAt + lastMoments }, disturbances) &&
     wasBroken({ from: end.at, to: end.at }, disturbances)

@@ -77,7 +77,7 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
   let funding: ReturnType<typeof startFunding> | undefined;
 
   async function faultsOfCalls(evidence: AdmissionEvidence): Promise<string[]> {
-    const { ends, disturbances } = evidence;
+    const { ends } = evidence;
     const byRequest = await records.byRequest(users);
     const found: string[] = [];
     for (const call of ofRow) {
@@ -85,7 +85,7 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
         call,
         answers: upstream.answers.get(call.id) ?? [],
         records: byRequest.get(call.id) ?? [],
-        mayBeLost: mayBeLost(call, ends, disturbances),
+        mayBeLost: mayBeLost(call, evidence),
       };
       const faults = [...recordFaults(recorded), ...answerFaults(call, evidence, bounds)];
       const workerEnd = ends.find(({ pid }) => pid === call.pid);
@@ -154,7 +154,7 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
     async verdict({ all: disturbances, skews, stops }: DisturbancesSoFar): Promise<ParallelLoadVerdict> {
       const ends = workers.ends();
       const received = ofRow.filter((call) => call.status === 200 && call.isWhole);
-      const certain = received.filter((call) => !mayBeLost(call, ends, disturbances)).map(({ id }) => id);
+      const certain = received.filter((call) => !mayBeLost(call, evidence)).map(({ id }) => id);
       const left = await records.settled(certain, settleWithin);
       const spentBy = ({ id }: SeenCall) => Math.max(0, ...(upstream.answers.get(id) ?? []).map(costOf));
       const toPoor = added.filter(({ userId }) => userId === accounts.poor);
