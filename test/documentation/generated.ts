@@ -1,11 +1,13 @@
 import { variablesAsMarkdown } from '../../src/cli/config/environment.ts';
 import { programs } from '../../src/dashboard/page/deliveries/programs.ts';
 import { scaleParts } from '../scale/scale-document.ts';
+import { apiReport } from './api-report.ts';
 import { optionTables } from './option-tables.ts';
 import { commandTables, errorTable, failureTable, metricTable, receiverProgram } from './reference.ts';
 
 /** The parts of documents that `npm run docs:generate` writes, by document and by the name in their markers. */
 export const generatedParts: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+  'docs/api.md': { package: () => apiReport('index.d.ts'), receiver: () => apiReport('receiver/index.d.ts') },
   'docs/commands.md': { commands: commandTables },
   'docs/errors.md': { errors: errorTable },
   'docs/metrics.md': { metrics: metricTable },
