@@ -60,7 +60,7 @@ const arrows = {
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/pasted-secret.ts',
   'dashboard/page': 'api.d.ts http/json/exact-number.ts',
-  dashboard: 'errors.ts version.ts options http',
+  dashboard: 'errors.ts version.ts options openapi http',
 
   // These join the folders. The command uses the package as a host does.
   gateway: `${base} openapi fairness mongo outbound http/** proxy/** sockets webhooks webhooks/recorder.ts webhooks/service.ts events
@@ -83,7 +83,7 @@ const arrows = {
   'cli/commands/keys.ts': 'cli/terminal cli/client cli/commands cli/database/stored.ts',
   'cli/commands/listen.ts': `version.ts options/kinds.ts cli/terminal cli/client cli/server/test-receiver.ts
     deliveries/signature.ts webhooks/pasted-secret.ts`,
-  'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
+  'cli/commands/doctor.ts': 'openapi cli/terminal cli/doctor',
   'cli/commands/migrate.ts': 'gateway/migrate.ts cli/terminal cli/config cli/database/database.ts',
   'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/database.ts',
   'cli/commands/start.ts': 'cli/terminal cli/config cli/server',

@@ -80,6 +80,19 @@ describe('express-model-gateway doctor', () => {
     expect((await command(['doctor', '--help'])).stdout).to.match(/^Exit codes: .* 2 if a check failed,\n3 if /m);
   });
 
+  it('explains the code of an error, of the API or of a delivery, without looking at anything', async () => {
+    expect(await command(['doctor', 'model_not_found'])).to.deep.include({
+      code: 0,
+      stdout: 'model_not_found (404, not_found_error)\n  No provider has this model.\n',
+    });
+    const { stdout } = await command(['doctor', 'connect_refused']);
+    expect(stdout).to.match(/^connect_refused \(an attempt to deliver an event\)\n .* Start the receiver/);
+    expect((await command(['doctor', 'http_503', '--json'])).json).to.include({ code: 'http_<status>', status: null });
+    const unknown = await command(['doctor', 'http_200_ok']);
+    expect(unknown).to.include({ code: 3 });
+    expect(unknown.stderr).to.include('No error of the gateway has the code http_200_ok');
+  });
+
   it('names a missing index, a differing one and a foreign one, with a remedy', async () => {
     await collection('events').dropIndex('idempotency');
     await collection('deliveries').dropIndex('due');

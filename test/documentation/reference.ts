@@ -1,25 +1,19 @@
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import type { Command, Option } from 'commander';
-import { CORE_SCHEMA, load } from 'js-yaml';
 import { createProgram } from '../../src/cli/program.ts';
 import { programs } from '../../src/dashboard/page/deliveries/programs.ts';
 import { failures, statusFailure } from '../../src/deliveries/failures.ts';
+import { describeCodes } from '../../src/openapi/error-codes.ts';
+import { sharedSpec } from '../../src/openapi/spec.ts';
 import { addGauges } from '../../src/operator/gauges.ts';
 import { createMetrics } from '../../src/operator/metrics.ts';
 import { RecordedTerminal } from '../cli/recorded-terminal.ts';
-import { root } from '../package/tarball.ts';
 import { markdownTable } from '../scale/markdown-table.ts';
 
 /** Every code of an error, as openapi.yaml describes it. */
 export function errorTable(): string {
-  const document = load(readFileSync(path.join(root, 'openapi.yaml'), 'utf8'), { schema: CORE_SCHEMA }) as {
-    components: { schemas: { ErrorCode: { 'x-enumDescriptions': Record<string, string> } } };
-  };
-  const rows = Object.entries(document.components.schemas.ErrorCode['x-enumDescriptions']).map(([code, text]) => {
-    const [status = '', ...meaning] = text.split('. ');
-    return [`\`${code}\``, status, meaning.join('. ')];
-  });
+  const rows = describeCodes(sharedSpec()).flatMap(({ code, status, meaning }) =>
+    status === null ? [] : [[`\`${code}\``, String(status), meaning]],
+  );
   return markdownTable(['code', 'status', 'what it means'], rows);
 }
 

@@ -15,6 +15,8 @@ Exit codes: 0 if everything is ok, 1 if there are only warnings, 2 if a check fa
 Examples:
   $ MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway doctor
   $ MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway doctor --json
+  $ express-model-gateway doctor insufficient_credits
+  $ express-model-gateway doctor http_503
 `;
 
 const styles: Readonly<Record<DoctorFinding['status'], Style>> = {
@@ -37,12 +39,30 @@ function requireOk({ status, findings }: Diagnosis): void {
   throw new CommandFailure(message, status === 'failed' ? 2 : 1);
 }
 
+/** What a code of an error means, and what to do. */
+async function explainCode(code: string, { print, paint }: Terminal, json: boolean): Promise<void> {
+  const [{ describeCodes }, { sharedSpec }] = await Promise.all([
+    import('../../openapi/error-codes.ts'),
+    import('../../openapi/spec.ts'),
+  ]);
+  const name = code.replace(/^http_\d{3}$/, 'http_<status>');
+  const found = describeCodes(sharedSpec()).find((described) => described.code === name);
+  if (!found)
+    throw new CommandFailure(`No error of the gateway has the code ${code}: docs/errors.md lists them all.`, 3);
+  if (json) return print(toJson(found, 2));
+  const { status, type, meaning } = found;
+  print(`${paint('bold', code)} ${status === null ? '(an attempt to deliver an event)' : `(${status}, ${type})`}`);
+  print(`  ${meaning.replaceAll('`', '')}`);
+}
+
 export function doctorCommand(terminal: Terminal): Command {
   return new Command('doctor')
-    .description('check the database, keys, upstreams and settings, and say what to do')
+    .description('check the database, keys, upstreams and settings, and say what to do; or explain an error code')
+    .argument('[code]', 'an error code of the API or of a delivery, to explain in place of the checks')
     .option('--json', 'print the findings as JSON')
     .addHelpText('after', help)
-    .action(async ({ json }: { readonly json?: true }) => {
+    .action(async (code: string | undefined, { json = false }: { readonly json?: boolean }) => {
+      if (code !== undefined) return explainCode(code, terminal, json);
       const { diagnose } = await import('../doctor/diagnose.ts');
       const diagnosis = await diagnose(terminal.env, terminal.now);
       if (json) terminal.print(toJson(diagnosis, 2));
