@@ -6,14 +6,18 @@ import type { Authenticator } from '../http/authentication.ts';
 import { sendReply } from '../http/reply.ts';
 import { type OpenRequests, pathOf } from '../http/request.ts';
 import { answerReads } from '../http/router.ts';
+import { describeCodes } from '../openapi/error-codes.ts';
+import { sharedSpec } from '../openapi/spec.ts';
 import type { DashboardOptions, Logger } from '../options/options.ts';
 import { accountScopes } from '../options/principal.ts';
-import { type FindFile, loadFiles, pageDocument, referenceDocument, sendFile } from './files.ts';
+import { type FindFile, jsonFile, loadFiles, pageDocument, referenceDocument, sendFile } from './files.ts';
 
 export interface DashboardDeps {
   readonly dashboard: DashboardOptions;
   /** Whether the API reference is beside the page: it shows `/v1/openapi.json`. */
   readonly reference: boolean;
+  /** Whether accounts have credits. */
+  readonly credits: boolean;
   readonly authenticator: Authenticator;
   /** Everything under `/v1`: mounted beside the dashboard, and a second time below its path, where sessions count too. */
   readonly addApi: AddApi;
@@ -54,9 +58,9 @@ const setPageHeaders = safeHeaders({
 // Swagger UI sets innerHTML, to texts of openapi.yaml that DOMPurify has cleaned
 const setReferenceHeaders = safeHeaders(ownOrigin);
 
-/** Where a router at `path` has its mount point, relative to `path/reference/`: `../../` for `/dashboard`. */
+/** Where a router at `path` has its mount point, relative to `path/`: `../` for `/dashboard`. */
 function rootOf(path: string): string {
-  return '../'.repeat(path.split('/').length);
+  return '../'.repeat(path.split('/').length - 1);
 }
 
 /**
@@ -64,9 +68,10 @@ function rootOf(path: string): string {
  * @throws GatewayError `invalid_options` when the page has not been built
  */
 export function addDashboard(router: express.Router, deps: DashboardDeps): void {
-  const { dashboard, reference, authenticator, addApi, openRequests, logger } = deps;
+  const { dashboard, reference, credits, authenticator, addApi, openRequests, logger } = deps;
   const { path, authenticate } = dashboard;
-  const settings = { sessions: authenticate !== undefined, reference };
+  const root = rootOf(path);
+  const settings = { sessions: authenticate !== undefined, reference, credits, root };
   const findPage = loadFiles('main', (assets) => pageDocument(assets, settings));
 
   /** Makes the middleware of one of our own paths. */
@@ -92,9 +97,11 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
       else next();
     };
 
-  const below = express.Router({ caseSensitive: true }).use(filesOf(findPage, setPageHeaders));
+  const findCodes = jsonFile('/errors.json', { data: describeCodes(sharedSpec()) });
+  const below = express.Router({ caseSensitive: true });
+  for (const find of [findPage, findCodes]) below.use(filesOf(find, setPageHeaders));
   if (reference) {
-    const findReference = loadFiles('reference', (assets) => referenceDocument(assets, rootOf(path)));
+    const findReference = loadFiles('reference', (assets) => referenceDocument(assets, `../${root}`));
     below.all('/reference', redirectTo('reference/')).use('/reference', filesOf(findReference, setReferenceHeaders));
   }
   addApi(below, async (req) => (await authenticator.byKeyOrSession(req)).principal);

@@ -37,6 +37,13 @@ export function loadFiles(name: PageName, documentOf: (assets: Assets) => string
   };
 }
 
+/** A file with this value in it. */
+export function jsonFile(path: string, value: unknown): FindFile {
+  const gzipped = gzipSync(JSON.stringify(value), { level: 9 });
+  const file = { type: 'application/json; charset=utf-8', cacheControl: asksAgain, gzipped };
+  return (asked) => (asked === path ? file : undefined);
+}
+
 /** The script or the style of a page: its name with its hash, as `main-3f2a….js`, and its paths whatever the hash. */
 function readAsset(page: PageName, ending: 'js' | 'css', type: string) {
   let gzipped: Buffer;
@@ -80,6 +87,10 @@ interface PageSettings {
   readonly sessions: boolean;
   /** Whether the API reference is beside the page. */
   readonly reference: boolean;
+  /** Whether accounts have credits. */
+  readonly credits: boolean;
+  /** The relative address of the router's mount point: `../`. */
+  readonly root: string;
 }
 
 function document({ script, style }: Assets, head: string, body: string): string {
@@ -103,10 +114,11 @@ ${body}
 }
 
 /** The HTML of the dashboard. Every URL in it is relative, so that it works below any prefix. */
-export function pageDocument(assets: Assets, { sessions, reference }: PageSettings): string {
-  const head = '<meta name="color-scheme" content="light dark">\n<title>Webhooks</title>';
-  const signIn = sessions ? 'session' : 'key';
-  return document(assets, head, `<div id="app" data-sign-in="${signIn}" data-reference="${reference}"></div>`);
+export function pageDocument(assets: Assets, { sessions, ...settings }: PageSettings): string {
+  const head = '<meta name="color-scheme" content="light dark">\n<title>Gateway</title>';
+  const data = Object.entries({ 'sign-in': sessions ? 'session' : 'key', ...settings });
+  const attributes = data.map(([name, value]) => ` data-${name}="${value}"`).join('');
+  return document(assets, head, `<div id="app"${attributes}></div>`);
 }
 
 /**

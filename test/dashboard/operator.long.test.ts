@@ -118,6 +118,7 @@ describe("the operator's page of the dashboard", function () {
     await page.getByRole('heading', { name: 'Status' }).waitFor();
     const links = await navigation(page).getByRole('link').allTextContents();
     expect(links).to.deep.equal(['Status', 'Accounts', 'Failing webhooks', 'Refusals']);
+    await navigation(page).getByText('Operator').waitFor();
     expect(await page.getByRole('navigation', { name: 'Views' }).count()).to.equal(0);
     await region(page, 'Backlog').getByText('Deliveries due').waitFor();
     const row = region(page, 'Upstreams').getByRole('row').filter({ hasText: 'scripted' });
@@ -244,7 +245,7 @@ describe("the operator's page of the dashboard", function () {
   });
 
   it('opens a webhook of the signed-in account in the view of that account', async () => {
-    const { page } = await scene.signIn();
+    const { page } = await scene.signIn('#/webhooks');
     const { id } = await scene.live.gateway.webhooks.create('usr_1', { url: gone.url, events: ['credits.low'] });
     await page.getByLabel('Find by id').fill(id);
     await page.keyboard.press('Enter');

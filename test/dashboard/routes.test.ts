@@ -112,6 +112,22 @@ describe("the dashboard's routes", () => {
       expect(sizes.reduce((sum, size) => sum + size)).to.be.below(60_000);
     });
 
+    it('has what every code of an error means, of the API and of deliveries', async () => {
+      const response = await get('/hooks/dashboard/errors.json');
+      expect(response.headers.get('content-type')).to.equal('application/json; charset=utf-8');
+      const { data } = (await response.json()) as { data: { code: string; meaning: string }[] };
+      expect(data).to.deep.include({
+        code: 'model_not_found',
+        status: 404,
+        type: 'not_found_error',
+        meaning: 'No provider has this model.',
+      });
+      const codes = data.map(({ code }) => code);
+      expect(codes).to.include.members(['connect_refused', 'http_<status>']);
+      expect(new Set(codes)).to.have.property('size', codes.length);
+      expect(data.filter(({ meaning }) => !meaning.endsWith('.'))).to.deep.equal([]);
+    });
+
     it('accepts only GET and HEAD', async () => {
       const response = await get('/hooks/dashboard/', {}, { method: 'POST' });
       expect(response.status).to.equal(405);

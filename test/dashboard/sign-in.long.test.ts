@@ -42,7 +42,7 @@ describe('signing in at the dashboard', function () {
   });
 
   it('keeps a valid key in its tab alone, out of every URL, until sign-out', async () => {
-    const { page } = await scene.signIn();
+    const { page } = await scene.signIn('#/webhooks');
     const addresses: string[] = [];
     page.on('request', (request) => addresses.push(request.url(), request.headers().referer ?? ''));
     await page.reload();
@@ -97,6 +97,7 @@ describe('signing in at the dashboard', function () {
     await page.getByText('usr_2').waitFor();
     const places = page.getByRole('navigation', { name: 'Views' }).getByRole('link');
     expect(await places.allTextContents()).to.deep.equal([
+      'Overview',
       'Webhooks',
       'Events',
       'Deliveries',

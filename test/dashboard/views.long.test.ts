@@ -73,6 +73,11 @@ describe('every view of the dashboard', function () {
       ['#/find/nothing', 'Nothing has the id nothing'],
       ['#/accounts/usr_1', 'Rate limit of the account'],
       ['#/accounts/usr_1', 'Rate limit of the account', `Revoke ${apiKey.id}`],
+      ['#/overview', 'Failed in the last 7 days'],
+      ['#/overview', 'Get started'],
+      ['#/errors', 'Answers of the API'],
+      ['#/errors/timeout', 'Answer 2xx at once'],
+      ['#/errors/nothing', 'No error of this gateway has this code'],
     ];
   });
   after(async () => {
@@ -117,6 +122,24 @@ describe('every view of the dashboard', function () {
       await Promise.all([lookAtWhatIsLeft(), lookAtWhatIsLeft()]);
     });
   }
+
+  it('keeps states apart from what they are of, on a screen of 1,360 pixels', async () => {
+    const { page } = await scene.signIn('', { viewport: { width: 1360, height: 860 } });
+    for (const [place, state] of [
+      ['deliveries', 'Delivered'],
+      ['events', 'Failed'],
+      ['webhooks', 'Healthy'],
+      ['overview', 'Failed'],
+    ]) {
+      await page.goto(`${scene.dashboard}#/${place}`);
+      await page.locator('.list .badge').getByText(String(state)).first().waitFor();
+      const gaps = await page.evaluate<number[]>(`[...document.querySelectorAll('.list tbody tr')].map((row) => {
+        const badge = row.cells[0].querySelector('.badge').getBoundingClientRect();
+        return row.querySelector('.cell-main a').getBoundingClientRect().left - badge.right;
+      })`);
+      expect(Math.min(...gaps), place).to.be.at.least(8);
+    }
+  });
 
   it("shows times in the reader's time zone, and in UTC on hover", async () => {
     const { page } = await scene.signIn(views[0]?.[0], { timezoneId: 'Asia/Tokyo' });

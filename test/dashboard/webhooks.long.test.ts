@@ -25,7 +25,7 @@ describe('webhooks in the dashboard', function () {
   const only = async () => (await scene.live.gateway.webhooks.list('usr_1')).webhooks[0];
 
   it('can be added, edited, paused, resumed, rotated and deleted', async () => {
-    const { page, problems } = await scene.signIn();
+    const { page, problems } = await scene.signIn('#/webhooks');
     await page.getByText('No webhooks yet').waitFor();
 
     await addWebhook(page, 'http://127.0.0.1:9/hook', 'payment.completed', 'credits.low');
@@ -78,7 +78,7 @@ describe('webhooks in the dashboard', function () {
   });
 
   it('take a description, filters, metadata, a rate limit and headers, and lose emptied filters', async () => {
-    const { page, problems } = await scene.signIn();
+    const { page, problems } = await scene.signIn('#/webhooks');
     await page.getByRole('button', { name: 'Add webhook' }).click();
     const dialog = page.getByRole('dialog', { name: 'Add a webhook' });
     await dialog.getByLabel('URL').fill('http://127.0.0.1:9/hook');
@@ -151,7 +151,7 @@ describe('webhooks in the dashboard', function () {
   });
 
   it('show an error at its field', async () => {
-    const { page, problems } = await scene.signIn();
+    const { page, problems } = await scene.signIn('#/webhooks');
     await addWebhook(page, 'http://user:password@example.com/hook', 'credits.low');
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('alert').waitFor();
@@ -172,7 +172,7 @@ describe('webhooks in the dashboard', function () {
       events: ['credits.low'],
       secret: 'a-long-enough-secret',
     });
-    const { page } = await scene.signIn();
+    const { page } = await scene.signIn('#/webhooks');
     await page.getByText('No webhooks yet').waitFor();
     await page.goto(`${scene.dashboard}#/webhooks/${other.id}`);
     await page.getByText(`No webhook ${other.id}`).waitFor();
@@ -181,7 +181,7 @@ describe('webhooks in the dashboard', function () {
   });
 
   it('can be reached with the keyboard alone', async () => {
-    const { page } = await scene.open();
+    const { page } = await scene.open('#/webhooks');
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     await page.keyboard.press('Tab');
     await page.keyboard.type(scene.live.key);

@@ -4,6 +4,7 @@ import { useErrorBoundary } from 'preact/hooks';
 import { KeysView, KeyView } from './account/keys-view.tsx';
 import { StorageView } from './account/storage-view.tsx';
 import { UsageView } from './account/usage-view.tsx';
+import { gatewaySettings } from './data/api.ts';
 import { href, type Route, useRoute } from './data/route.ts';
 import { SessionContext, useSession } from './data/session.ts';
 import { DeliveriesView } from './deliveries/deliveries-view.tsx';
@@ -14,6 +15,7 @@ import { Button } from './elements/button.tsx';
 import { Empty, Failure, Skeleton } from './elements/states.tsx';
 import { Clock } from './elements/time.tsx';
 import { Heading } from './elements/view.tsx';
+import { ErrorsView } from './errors/errors-view.tsx';
 import { EventTypesView } from './events/event-types.tsx';
 import { EventsView, EventView } from './events/events-view.tsx';
 import { AccountsView, AccountView } from './operator/accounts-view.tsx';
@@ -21,6 +23,7 @@ import { FailingWebhooksView } from './operator/failing-webhooks-view.tsx';
 import { FindView } from './operator/find-view.tsx';
 import { RefusalsView } from './operator/refusals-view.tsx';
 import { StatusView } from './operator/status-view.tsx';
+import { OverviewView } from './overview/overview-view.tsx';
 import { Shell, showChosenTheme } from './shell/shell.tsx';
 import { SignInView, useSignIn } from './shell/sign-in.tsx';
 import { firstView, missingScope } from './shell/views.ts';
@@ -62,6 +65,7 @@ function App({ hostSessions }: { hostSessions: boolean }) {
 type Show = (route: Route, id: string | undefined) => JSX.Element;
 
 const accountViews = new Map<string, Show>([
+  ['overview', () => <OverviewView />],
   ['webhooks', (route, id) => (id ? <WebhookView id={id} route={route} /> : <WebhooksView route={route} />)],
   ['events', (route, id) => (id ? <EventView id={id} route={route} /> : <EventsView route={route} />)],
   ['deliveries', (route, id) => (id ? <DeliveryView id={id} /> : <DeliveriesView route={route} />)],
@@ -70,6 +74,7 @@ const accountViews = new Map<string, Show>([
   ['keys', (route, id) => (id ? <KeyView id={id} /> : <KeysView route={route} />)],
   ['usage', (route) => <UsageView route={route} />],
   ['storage', (route) => <StorageView route={route} />],
+  ['errors', (_route, code) => <ErrorsView code={code} />],
 ]);
 
 const operatorViews = new Map<string, Show>([
@@ -94,7 +99,7 @@ function NotThere() {
     <>
       <Heading title="Not here" />
       <Empty title="There is no such page">
-        <a href={href(['webhooks'])}>To the webhooks</a>
+        <a href={href([])}>To the first page</a>
       </Empty>
     </>
   );
@@ -126,5 +131,5 @@ function Boundary({ children }: { children: ComponentChildren }) {
 const root = document.getElementById('app');
 if (root) {
   showChosenTheme();
-  render(<App hostSessions={root.dataset.signIn === 'session'} />, root);
+  render(<App hostSessions={gatewaySettings().hasSessions} />, root);
 }

@@ -86,7 +86,7 @@ const columns: readonly Column<ApiKey>[] = [
   numbers('Created', ({ created_at: at }) => <Ago at={at} />),
 ];
 
-function keyStatus({ revoked_at, expires_at }: ApiKey): Status {
+export function keyStatus({ revoked_at, expires_at }: ApiKey): Status {
   if (revoked_at) return { shape: 'stopped', words: 'Revoked' };
   if (expires_at && Date.parse(expires_at) <= Date.now()) return { shape: 'stopped', words: 'Expired' };
   return { shape: 'good', words: 'Good' };

@@ -58,7 +58,7 @@ function mayControl({ scopes, models }: Session, key: ApiKey): boolean {
   return hasScopes && (!models || key.models?.every((model) => models.includes(model)) === true);
 }
 
-function CreateKey({ onClose }: { onClose: () => void }) {
+export function CreateKey({ onClose }: { onClose: () => void }) {
   const api = useApi();
   const session = useSession();
   const { models, expires_at: sessionExpiry } = session;

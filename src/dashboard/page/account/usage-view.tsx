@@ -1,3 +1,4 @@
+import { gatewaySettings } from '../data/api.ts';
 import { refreshEvery, useRead } from '../data/query.ts';
 import type { Route } from '../data/route.ts';
 import type { UsageLine } from '../data/types.ts';
@@ -26,7 +27,7 @@ export function UsageView({ route }: { route: Route }) {
   return (
     <>
       <Heading title="Usage" />
-      <CreditsCard />
+      {gatewaySettings().hasCredits && <CreditsCard />}
       <BudgetsCard />
       <Filters>
         <Tabs route={route} name="by" label="By" any="By model" options={[{ value: 'key', name: 'By key' }]} />
@@ -74,14 +75,14 @@ function shownOf({ query }: Route): { range: number; by: Dimension; measure: Mea
   return { range, by: query.by === 'key' ? 'key' : 'model', measure };
 }
 
-function dayBefore(n: number): string {
+/** The day, UTC, so many days ago. */
+export function dayBefore(n: number): string {
   return new Date(Date.now() - n * 86_400_000).toISOString().slice(0, 10);
 }
 
-/** What is left; nothing where the gateway has no credits. */
+/** What is left. */
 function CreditsCard() {
   const query = useRead('/v1/credits', {}, refreshEvery);
-  if (query.error?.status === 404) return null;
   return (
     <Card text id="credits" title="Credits">
       <Loaded query={query} lines={1}>
@@ -105,7 +106,7 @@ interface ChartProps {
 }
 
 /** Usage by day, a bar for each. A table, without the days that have none, says the same to readers who cannot see it. */
-function UsageChart({ days, series, label, nameOf }: ChartProps) {
+export function UsageChart({ days, series, label, nameOf }: ChartProps) {
   const labelOf = (i: number, plotWidth: number) => {
     const every = Math.ceil(days.length / Math.max(1, Math.floor(plotWidth / 56)));
     return i % every === 0 ? (days[i]?.slice(5) ?? null) : null;

@@ -1,7 +1,7 @@
 import createClient, { type Client, type ClientPathsWithMethod, type MethodResponse } from 'openapi-fetch';
 import type { paths } from '../../../api.d.ts';
 import { ApiError, toApiError } from './error.ts';
-import type { Session } from './types.ts';
+import type { DescribedCode, Session } from './types.ts';
 
 /** The API by its paths in openapi.yaml. Everything rejects with an ApiError. */
 export type Api = Client<paths>;
@@ -43,6 +43,24 @@ export function createApiClient(key: string | null): Api {
 export async function readSession(key: string | null): Promise<Session> {
   const response = await reach(new Request(`${pageFolder()}/session`, { headers: authorization(key) }));
   return response.json();
+}
+
+/** Every code of an error and what it means. */
+export async function readCodes(signal: AbortSignal): Promise<readonly DescribedCode[]> {
+  const response = await reach(new Request(`${pageFolder()}/errors.json`, { signal }));
+  return (await response.json()).data;
+}
+
+/** What the gateway says of itself in the page's document. */
+export function gatewaySettings() {
+  const { signIn, reference, credits, root = '' } = document.getElementById('app')?.dataset ?? {};
+  return {
+    hasSessions: signIn === 'session',
+    hasReference: reference === 'true',
+    hasCredits: credits === 'true',
+    /** Where the API is, as OpenAI's clients want it: with `/v1`. */
+    baseUrl: new URL(`${root}v1`, window.location.href).href,
+  };
 }
 
 export function read<Path extends ReadPath>(

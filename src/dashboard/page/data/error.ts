@@ -9,16 +9,25 @@ export class ApiError extends Error {
   readonly param: string | null;
   /** For questions to the operator. */
   readonly requestId: string | null;
+  /** Whether the API has answered with it, so that its code is one of the API's. */
+  readonly isOfApi: boolean;
 
   constructor(
     message: string,
-    { status, code, param = null, requestId = null }: Pick<ApiError, 'status' | 'code'> & Partial<ApiError>,
+    {
+      status,
+      code,
+      param = null,
+      requestId = null,
+      isOfApi = false,
+    }: Pick<ApiError, 'status' | 'code'> & Partial<ApiError>,
   ) {
     super(message);
     this.status = status;
     this.code = code;
     this.param = param;
     this.requestId = requestId;
+    this.isOfApi = isOfApi;
   }
 }
 
@@ -29,7 +38,8 @@ export function toApiError({ status, headers }: Response, body: unknown): ApiErr
   if (!error?.message) {
     return new ApiError(`The gateway answered with status ${status}`, { status, code: 'unexpected_answer', requestId });
   }
-  return new ApiError(error.message, { status, code: error.code ?? '', param: error.param ?? null, requestId });
+  const { message, code = '', param = null } = error;
+  return new ApiError(message, { status, code, param, requestId, isOfApi: true });
 }
 
 /** What was thrown, as an ApiError: a failure of the page itself, too. */

@@ -9,12 +9,12 @@ import { StatusBadge } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
 import { Choice, ClearFilters, Filters, isNarrowed, Tabs, TimeRange, usePeriod } from '../elements/filters.tsx';
 import { counted } from '../elements/format.ts';
-import { type HistoryFilter, HistoryList } from '../elements/history.tsx';
+import { FailedFirst, type HistoryFilter, HistoryList } from '../elements/history.tsx';
 import { AgainIcon } from '../elements/icons.tsx';
 import { Failure } from '../elements/states.tsx';
 import { type Column, endNumbers, type List, numbers, RowName, Table } from '../elements/table.tsx';
 import { Ago, Countdown } from '../elements/time.tsx';
-import { Heading } from '../elements/view.tsx';
+import { Heading, Notice } from '../elements/view.tsx';
 import { EventTypeChoice } from '../events/event-types.tsx';
 import { shortUrl, useWebhooks } from '../webhooks/webhook.tsx';
 import { deliveryStatus, outcomeWords } from './delivery.tsx';
@@ -105,6 +105,22 @@ export function DeliveryList({ route, filter, webhooks, mayRecover, narrowed }: 
   );
 }
 
+/** The latest failed ones of the account; says so where there are none. */
+export function FailedDeliveries({ webhooks }: { webhooks: readonly WebhookSummary[] }) {
+  const urls = new Map(webhooks.map(({ id, url }) => [id, shortUrl(url)]));
+  return (
+    <FailedFirst
+      route={{ path: ['deliveries'], query: {} }}
+      what="deliveries"
+      filter={{}}
+      failedAsked={50}
+      table={(rows, caption) => <Table {...listOf(urls, undefined)} caption={caption} rows={rows} />}
+      known=""
+      otherwise={<Notice icon="good">No delivery has failed in the last 7 days.</Notice>}
+    />
+  );
+}
+
 /**
  * @param urls of the webhooks, by id; absent where all deliveries are of one
  * @param selection absent where rows cannot be chosen
@@ -116,7 +132,8 @@ function listOf(urls: ReadonlyMap<string, string> | undefined, selection: Select
     columns: [
       {
         head: 'State',
-        width: '126px',
+        // with room for a box to choose it by
+        width: selection ? '152px' : '126px',
         cell: (delivery) => (
           <span class="line">
             {selection && (

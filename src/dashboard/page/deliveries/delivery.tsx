@@ -3,6 +3,7 @@ import type { Attempt, Delivery, DeliveryDetails } from '../data/types.ts';
 import { Badge, type Status } from '../elements/badge.tsx';
 import { milliseconds } from '../elements/format.ts';
 import { isOpen, liveEvery } from '../elements/history.tsx';
+import { ErrorCode } from '../elements/states.tsx';
 import { Code } from '../elements/view.tsx';
 
 /** A delivery, as long as it can change. */
@@ -64,6 +65,7 @@ export function AttemptSummary({ attempt, after }: { attempt: Attempt; after?: A
       <p class="wrap attempt-line">
         <Badge shape={good ? 'good' : 'bad'}>{outcomeWords(attempt)}</Badge>
         <span class="muted numbers">after {milliseconds(attempt.duration_ms)}</span>
+        {attempt.code !== null && <ErrorCode code={attempt.code} />}
       </p>
       {attempt.explanation && attempt.explanation !== after?.explanation && (
         <p class="attempt-why">{attempt.explanation}</p>

@@ -106,14 +106,17 @@ export function isOpen(item: Delivery | PastEvent): boolean {
   return item.state === 'pending' || ('in_flight' in item && item.in_flight);
 }
 
-interface FailedProps<What extends keyof Items> extends HistoryProps<What> {
+interface FailedProps<What extends keyof Items>
+  extends Pick<HistoryProps<What>, 'route' | 'what' | 'filter' | 'failedAsked' | 'table'> {
   /** Which of those in the list below have failed; another one makes it ask again. */
   readonly known: string;
+  /** Stands there when none has failed. @default nothing */
+  readonly otherwise?: ComponentChildren;
 }
 
 /** The latest failed ones of seven days, before everything else; failed tests are in the list alone. */
-function FailedFirst<What extends keyof Items>(props: FailedProps<What>) {
-  const { route, what, filter, failedAsked, table, known } = props;
+export function FailedFirst<What extends keyof Items>(props: FailedProps<What>) {
+  const { route, what, filter, failedAsked, table, known, otherwise } = props;
   const week = useMemo(() => sinceOf('7d'), []);
   const failedOnes = { ...filter, since: filter.since ?? week, state: 'failed', limit: failedAsked };
   const { data, reload } = useHistory(what, failedOnes);
@@ -123,7 +126,7 @@ function FailedFirst<What extends keyof Items>(props: FailedProps<What>) {
     before.current = known;
   }, [known, reload]);
   const failed = data?.data.filter(({ test }) => !test) ?? [];
-  if (failed.length === 0) return null;
+  if (failed.length === 0) return data ? otherwise : null;
   const isMore = failed.length > failedShown || data?.has_more;
   return (
     <Card

@@ -28,6 +28,7 @@ const path = (d: string) => () => (
   </Icon>
 );
 
+export const OverviewIcon = path('M2.5 2.5h4.5v6H2.5zM9 2.5h4.5v3.5H9zM9 8.5h4.5v5H9zM2.5 11h4.5v2.5H2.5z');
 export const WebhookIcon = path('M3 8h7m0 0L7 5m3 3-3 3M13 3.5v9');
 export const EventIcon = path('M8.5 2 4 9h4l-.5 5L12 7H8z');
 export const DeliveryIcon = path('M2.5 4h11M2.5 8h11M2.5 12h7');

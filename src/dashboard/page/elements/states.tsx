@@ -1,6 +1,9 @@
 import type { ComponentChildren } from 'preact';
+import { useContext } from 'preact/hooks';
 import type { ApiError } from '../data/error.ts';
 import type { Query } from '../data/query.ts';
+import { href } from '../data/route.ts';
+import { SessionContext } from '../data/session.ts';
 import { Button } from './button.tsx';
 import { WarnIcon } from './icons.tsx';
 
@@ -26,6 +29,14 @@ export function Skeleton({ lines = 4 }: { lines?: number | undefined }) {
   );
 }
 
+/** A code of an error, which leads to what it means. */
+export function ErrorCode({ code }: { code: string }) {
+  // nobody who is not signed in gets there
+  const isSignedIn = useContext(SessionContext) !== null;
+  const text = <code>{code}</code>;
+  return isSignedIn ? <a href={href(['errors', code])}>{text}</a> : text;
+}
+
 /** What went wrong, the request id for the operator, and a button to try again. */
 export function Failure({ error, again }: { error: ApiError; again?: () => void }) {
   return (
@@ -34,7 +45,7 @@ export function Failure({ error, again }: { error: ApiError; again?: () => void 
       <div>
         <p>{error.message}</p>
         <p class="muted small">
-          <code>{error.code}</code>
+          {error.isOfApi ? <ErrorCode code={error.code} /> : <code>{error.code}</code>}
           {error.requestId && (
             <>
               {' · request '}

@@ -19,7 +19,7 @@ interface HeadingProps {
 export function Heading({ title, children, up, actions }: HeadingProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
-    document.title = `${title} · Webhooks`;
+    document.title = `${title} · Gateway`;
   }, [title]);
   // before the page is painted, so that a key pressed once the view is visible goes to that view
   useLayoutEffect(() => {

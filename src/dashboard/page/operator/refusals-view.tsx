@@ -3,7 +3,7 @@ import { href, type Route } from '../data/route.ts';
 import type { Refusal, RefusalCount } from '../data/types.ts';
 import { Choice, Filters, TextFilter } from '../elements/filters.tsx';
 import { count } from '../elements/format.ts';
-import { Loaded } from '../elements/states.tsx';
+import { ErrorCode, Loaded } from '../elements/states.tsx';
 import { type Column, endNumbers, type List, numbers, rowNames, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { Card, Heading } from '../elements/view.tsx';
@@ -45,7 +45,7 @@ export function RefusalsView({ route }: { route: Route }) {
   );
 }
 
-const code = rowNames<RefusalCount>('Error code', (refused) => <code>{refused.code}</code>);
+const code = rowNames<RefusalCount>('Error code', (refused) => <ErrorCode code={refused.code} />);
 const times: Column<RefusalCount> = { ...endNumbers('Times', (refused) => count(refused.count)), name: true };
 
 /** What was refused, of one account. */

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { gatewaySettings } from '../data/api.ts';
 import { goTo, href } from '../data/route.ts';
 import { useSession } from '../data/session.ts';
 import { useAnnounce } from '../elements/announce.tsx';
@@ -7,7 +8,7 @@ import { Button } from '../elements/button.tsx';
 import { verbatim } from '../elements/form.tsx';
 import { timeZone } from '../elements/format.ts';
 import { Logo, MoonIcon, OutIcon, SunIcon } from '../elements/icons.tsx';
-import { addressOf, firstView, idOf, operatorViews, views } from './views.ts';
+import { addressOf, firstView, idOf, isShown, operatorViews, views } from './views.ts';
 
 /** The frame around every view. */
 export function Shell({ view, children }: { view: string; children: ComponentChildren }) {
@@ -20,11 +21,11 @@ export function Shell({ view, children }: { view: string; children: ComponentChi
       <header class="side">
         <a class="line brand" href={href([firstView(scopes) ?? 'webhooks'])}>
           <Logo />
-          Webhooks
+          Gateway
         </a>
         <SearchField />
         <Navigation label="Views" of={views} view={view} />
-        <Navigation label="Operator" of={operatorViews} view={view} />
+        <Navigation label="Operator" named of={operatorViews} view={view} />
         <Account />
       </header>
       <main id="content" tabIndex={-1}>
@@ -32,11 +33,10 @@ export function Shell({ view, children }: { view: string; children: ComponentChi
         {children}
         <footer class="zone muted small">
           <div>Times are in {timeZone()}; in UTC on hover.</div>
-          {document.getElementById('app')?.dataset.reference === 'true' && (
-            <div>
-              <a href="reference/">API reference</a>
-            </div>
-          )}
+          <div class="wrap">
+            {gatewaySettings().hasReference && <a href="reference/">API reference</a>}
+            <a href={href(['errors'])}>Error codes</a>
+          </div>
         </footer>
       </main>
     </div>
@@ -74,13 +74,26 @@ function SearchField() {
   );
 }
 
+interface NavigationProps {
+  readonly label: string;
+  /** Whether the label is shown. */
+  readonly named?: boolean;
+  readonly of: typeof views | typeof operatorViews;
+  readonly view: string;
+}
+
 /** The links to those of some views that the scopes show. */
-function Navigation({ label, of, view }: { label: string; of: typeof views | typeof operatorViews; view: string }) {
+function Navigation({ label, named, of, view }: NavigationProps) {
   const { scopes } = useSession();
-  const shown = of.filter(({ scope }) => scopes.includes(scope));
+  const shown = of.filter((known) => isShown(known, scopes));
   if (shown.length === 0) return null;
   return (
     <nav class="views" aria-label={label}>
+      {named && (
+        <p class="views-name muted small" aria-hidden="true">
+          {label}
+        </p>
+      )}
       {shown.map(({ view: to, name, Icon }) => (
         <a key={to} class="line" href={href([to])} aria-current={view === to ? 'page' : undefined}>
           <Icon />
@@ -145,7 +158,8 @@ function chosenTheme(): Theme | undefined {
 function ScopeNote() {
   const { scopes, via } = useSession();
   if (scopes.includes('webhooks') || scopes.includes('admin')) return null;
-  const shown = views.filter(({ scope }) => scopes.includes(scope)).map(({ name }) => name);
+  // the overview is made of the others
+  const shown = views.filter((known) => known.view !== 'overview' && isShown(known, scopes)).map(({ name }) => name);
   return (
     <p class="note scope-note">
       {via === 'key' ? 'This key' : 'Your account here'} has the {scopes.length === 1 ? 'scope' : 'scopes'}{' '}

@@ -95,7 +95,7 @@ export function SignInView({ hostSessions, message, onKey }: Props) {
         <p class="muted">
           {hostSessions
             ? 'You are not signed in here. Sign in as usual and reload this page, or use an API key.'
-            : 'See what your webhooks received, and send again what they missed.'}
+            : 'See what you use, what your webhooks received and why something failed.'}
         </p>
         {message && <p class="note">{message}</p>}
         <TextField

@@ -4,7 +4,7 @@ import { ApiError } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import { href } from '../data/route.ts';
 import { useApi, useSession } from '../data/session.ts';
-import type { DeliveryDetails, Webhook } from '../data/types.ts';
+import type { DeliveryDetails, WebhookSummary } from '../data/types.ts';
 import { AttemptExchange, AttemptSummary, useDelivery } from '../deliveries/delivery.tsx';
 import { Button } from '../elements/button.tsx';
 import { Dialog, Field, SelectField } from '../elements/form.tsx';
@@ -13,7 +13,7 @@ import { Failure } from '../elements/states.tsx';
 import { useEventTypes } from '../events/event-types.tsx';
 
 /** Sends a sample event as a real delivery and shows the response at once. */
-export function TestEvent({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
+export function TestEvent({ webhook, onClose }: { webhook: WebhookSummary; onClose: () => void }) {
   const api = useApi();
   const [type, setType] = useState(webhook.events[0]);
   const example = useExample(type);

@@ -77,7 +77,8 @@ const list: List<WebhookSummary> = {
   ],
 };
 
-function WebhookName({ id, url, description }: WebhookSummary) {
+/** The name of a webhook in a list, which opens it. */
+export function WebhookName({ id, url, description }: WebhookSummary) {
   return (
     <>
       <a class={description ? 'row-link' : 'row-link url'} href={href(['webhooks', id])}>
