@@ -76,7 +76,7 @@ export function isAnswered(res: ServerResponse, logger: Logger): boolean {
   return true;
 }
 
-/** Whether the client disconnects before its answer is complete. `proxy/call-deadline.ts` says what an AbortSignal would cost instead. */
+/** Whether the client disconnects before its answer is complete. `outbound/deadline.ts` says what an AbortSignal would cost instead. */
 export class ClientDisconnect {
   disconnected: boolean;
   #listener: (() => void) | undefined;

@@ -1,5 +1,5 @@
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
-import { type LeastResult, leastResult } from './answer-result.ts';
+import { type LeastResult, leastResult } from './answer-body.ts';
 import { charactersIn, estimateSeconds, type ModelBody, readModelBody, readMultipartBody } from './model-body.ts';
 
 /** What upstreams keep of model calls. */

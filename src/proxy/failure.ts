@@ -9,10 +9,10 @@ import {
 } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { CallEnding, Logger } from '../options/options.ts';
+import type { CallDeadline } from '../outbound/deadline.ts';
 import { firstHeader, type OutboundResponse } from '../outbound/exchange.ts';
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 import { collect } from './answer-body.ts';
-import type { CallDeadline } from './call-deadline.ts';
 import { acceptsEncoding, encodingsOf, type HeaderPlan, type HeaderValues, isEncoded } from './headers.ts';
 import type { ModelObserver } from './hooks.ts';
 import { type Upstream, upstreamUrl } from './upstream.ts';

@@ -1,4 +1,4 @@
-import { type Fields, parsed } from './answer-result.ts';
+import { type Fields, parsed } from './answer-body.ts';
 import { dataOf } from './event-framer.ts';
 
 export const eventEnd = /\r\n\r\n|\n\n|\r\r/g;

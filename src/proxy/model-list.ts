@@ -1,7 +1,6 @@
 import type { Logger } from '../options/options.ts';
 import { classify, OutboundError } from '../outbound/outbound-error.ts';
-import { collect, decoded } from './answer-body.ts';
-import { isObject } from './answer-result.ts';
+import { collect, decoded, isObject } from './answer-body.ts';
 import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
 import {

@@ -3,6 +3,7 @@ import { refuse } from '../errors.ts';
 import { mayName } from '../http/json/search.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
+import { CallDeadline } from '../outbound/deadline.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import {
@@ -15,7 +16,6 @@ import {
   requireAllowedModel,
   settle,
 } from './admission.ts';
-import { CallDeadline } from './call-deadline.ts';
 import type { CallStorage, RequestedStorage } from './call-storage.ts';
 import type { Endpoint } from './endpoint.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked, type UpstreamReports } from './failure.ts';

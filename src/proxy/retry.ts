@@ -1,8 +1,7 @@
 import type { GatewayError } from '../errors.ts';
-import type { Deadline } from '../outbound/deadline.ts';
+import { type Deadline, pause } from '../outbound/deadline.ts';
 import { type OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 import { retryAfterWait } from '../outbound/retry-after.ts';
-import { pause } from './call-deadline.ts';
 import { failure, failureFrom } from './failure.ts';
 import type { HeaderValues } from './headers.ts';
 import type { ResponseStatus } from './inspect-answer.ts';

@@ -1,10 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../options/options.ts';
+import type { CallDeadline } from '../outbound/deadline.ts';
 import type { OutboundResponse, ResponseBody } from '../outbound/exchange.ts';
 import { classify, type OutboundError, outboundError } from '../outbound/outbound-error.ts';
-import { beginsAsEvents, collect, isJson, peek } from './answer-body.ts';
-import { type LeastResult, ResultSearch } from './answer-result.ts';
-import type { CallDeadline } from './call-deadline.ts';
+import { beginsAsEvents, collect, isJson, type LeastResult, peek, ResultSearch } from './answer-body.ts';
 import { EmbeddingRepair, repaired } from './embedding-repair.ts';
 import type { Endpoint } from './endpoint.ts';
 import { dataOf, EventFramer } from './event-framer.ts';

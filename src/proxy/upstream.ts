@@ -4,11 +4,11 @@ import type { ApiRequest } from '../http/operation.ts';
 import type { UpstreamOptions, UpstreamTimeouts } from '../options/options.ts';
 import { createDispatcher, createHttpClient, type HttpClient, type RequestConfig } from '../outbound/client.ts';
 import { type Connect, createTunnelConnect } from '../outbound/connector.ts';
+import type { CallDeadline } from '../outbound/deadline.ts';
 import { type OutboundResponse, splitUrl } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { inSpan, UpstreamSpan } from '../tracing/spans.ts';
 import { decoded } from './answer-body.ts';
-import type { CallDeadline } from './call-deadline.ts';
 import { type HeaderPlan, planHeaders, upstreamRequestHeaders, withAccountsIdempotencyKey } from './headers.ts';
 import { AwaitedResponses, Breaker, StreamUsage, UpstreamCalls } from './upstream-state.ts';
 

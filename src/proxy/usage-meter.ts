@@ -2,7 +2,7 @@ import { searchedKey, ValueReader } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
-import { isObject } from './answer-result.ts';
+import { isObject } from './answer-body.ts';
 import type { Endpoint } from './endpoint.ts';
 import { imageModel, noToolUse, ToolCalls, type ToolUse, webCitation } from './hosted-tools.ts';
 import type { ErrorInside } from './inspect-answer.ts';

@@ -2,7 +2,7 @@ import { type BodyShape, bodyShape } from '../http/json/body-shape.ts';
 import { outline } from '../http/json/scan.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { Spec } from '../openapi/spec.ts';
-import { type Fields, parsed } from '../proxy/answer-result.ts';
+import { type Fields, parsed } from '../proxy/answer-body.ts';
 import { shortValue } from '../proxy/model-body.ts';
 import type { Message } from './bridge.ts';
 

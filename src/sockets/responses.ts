@@ -1,6 +1,6 @@
 import { GatewayError, refuse } from '../errors.ts';
 import { type Admission, type RequestedCall, requireAllowedModel } from '../proxy/admission.ts';
-import { type Fields, isObject } from '../proxy/answer-result.ts';
+import { type Fields, isObject } from '../proxy/answer-body.ts';
 import { failure, refusesKey } from '../proxy/failure.ts';
 import { type HostedTools, readHostedTools, toolEdits } from '../proxy/hosted-tools.ts';
 import { type ErrorInside, errorInMessage } from '../proxy/inspect-answer.ts';

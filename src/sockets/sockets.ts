@@ -17,9 +17,9 @@ import { ClientDisconnect, requestId, requireOneHost, searchOf } from '../http/r
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { Principal } from '../options/principal.ts';
+import { noClient } from '../outbound/deadline.ts';
 import { PendingWork } from '../pending-work.ts';
 import { oneAnswer, requestAdmission, requireAllowedModel, settle } from '../proxy/admission.ts';
-import { noClient } from '../proxy/call-deadline.ts';
 import { failure } from '../proxy/failure.ts';
 import type { Upstream } from '../proxy/upstream.ts';
 import { callReference, requireOwned } from '../stored/references.ts';

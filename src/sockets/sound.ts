@@ -1,4 +1,4 @@
-import { isObject } from '../proxy/answer-result.ts';
+import { isObject } from '../proxy/answer-body.ts';
 import type { ClientEvent } from './events.ts';
 
 /** One token for 100 ms of what a user says, and for 50 ms of what a model does (OpenAI's guide "Managing costs" of the Realtime API). */

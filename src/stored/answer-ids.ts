@@ -1,7 +1,6 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { beginsAsJson } from '../proxy/answer-body.ts';
-import { type Fields, parsed } from '../proxy/answer-result.ts';
+import { beginsAsJson, type Fields, parsed } from '../proxy/answer-body.ts';
 import type { BackgroundWork } from '../proxy/call-storage.ts';
 import { dataOf } from '../proxy/event-framer.ts';
 import { eventEnd, ItemEvents } from '../proxy/item-events.ts';

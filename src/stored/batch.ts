@@ -6,7 +6,7 @@ import { ByteBuffer } from '../http/json/tokens.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { RequestedOutput, RequestedTools } from '../options/options.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
-import { type Fields, isObject, parsed } from '../proxy/answer-result.ts';
+import { type Fields, isObject, parsed } from '../proxy/answer-body.ts';
 import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { imageModel, readHostedTools, toolUseOf } from '../proxy/hosted-tools.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';

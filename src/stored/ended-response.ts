@@ -1,10 +1,10 @@
 import { JsonMembers } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { OpenUsage, UsageRecord } from '../options/options.ts';
+import { CallDeadline, noClient } from '../outbound/deadline.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { oneAnswer } from '../proxy/admission.ts';
-import { CallDeadline, noClient } from '../proxy/call-deadline.ts';
 import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
 import { noToolUse, ToolCalls, type ToolUse } from '../proxy/hosted-tools.ts';

@@ -1,5 +1,5 @@
 import { refuse } from '../errors.ts';
-import type { Fields } from '../proxy/answer-result.ts';
+import type { Fields } from '../proxy/answer-body.ts';
 import { promptBytesPerToken, splice } from '../proxy/model-body.ts';
 import { upstreamModelName } from '../proxy/upstream.ts';
 import { noUsage } from '../proxy/usage-meter.ts';

@@ -1,7 +1,7 @@
 import { type ErrorCode, refuse } from '../errors.ts';
 import type { OperationTable } from '../http/operation.ts';
 import type { StoredUsage } from '../options/options.ts';
-import { type LeastResult, leastResult } from '../proxy/answer-result.ts';
+import { type LeastResult, leastResult } from '../proxy/answer-body.ts';
 
 /** The ids of what upstreams keep, as openapi.yaml describes them: no provider has others, and they are safe in a path. */
 export const storedId = /^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,255}$/;

@@ -1,9 +1,8 @@
 import type { ApiRequest } from '../http/operation.ts';
 import type { Principal } from '../options/principal.ts';
-import { Deadline } from '../outbound/deadline.ts';
+import { type CallDeadline, Deadline } from '../outbound/deadline.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { decoded } from '../proxy/answer-body.ts';
-import type { CallDeadline } from '../proxy/call-deadline.ts';
 import { failure, requireRelayable } from '../proxy/failure.ts';
 import { isEncoded, upstreamRequestHeaders } from '../proxy/headers.ts';
 import { type RetryPolicy, tryUpstreams } from '../proxy/retry.ts';

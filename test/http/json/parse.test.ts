@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { isExactNumber } from '../../../src/http/json/exact-number.ts';
 import { parseJson } from '../../../src/http/json/scan.ts';
-import { checkStorableBody } from '../../../src/http/validation/check-request.ts';
+import { checkStorableBody } from '../../../src/http/read-request.ts';
 import type { GatewayError } from '../../../src/index.ts';
 
 function errorOf(run: () => unknown): Pick<GatewayError, 'code' | 'param' | 'message'> {

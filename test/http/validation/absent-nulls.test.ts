@@ -1,6 +1,6 @@
 import { expect } from 'chai';
+import { createRemoveAbsentNulls } from '../../../src/http/read-request.ts';
 import type { Route } from '../../../src/http/router.ts';
-import { createRemoveAbsentNulls } from '../../../src/http/validation/check-request.ts';
 import { scopes } from '../../../src/index.ts';
 import { alternativesOf } from '../../../src/openapi/schemas.ts';
 import { type Listening, listen } from '../../support/listen.ts';

@@ -1,9 +1,9 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import type { CallDeadline } from '../../../src/outbound/deadline.ts';
 import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
 import { OutboundError } from '../../../src/outbound/outbound-error.ts';
 import { beginsAsEvents, peek } from '../../../src/proxy/answer-body.ts';
-import type { CallDeadline } from '../../../src/proxy/call-deadline.ts';
 import { endpoints } from '../../../src/proxy/endpoint.ts';
 import { inspectResponse } from '../../../src/proxy/inspect-answer.ts';
 import { sentBody } from '../../support/body-sinks.ts';
