@@ -271,7 +271,7 @@ const compiled = new WeakMap<Spec, Map<string, RequestChecks>>();
  * The checks of some routes of a document. Gateways of a process that have the same document and routes share them: to make them
  * takes 200 to 400 ms of CPU, which counts in a host's tests.
  */
-export function requestChecks(spec: Spec, routes: readonly Route[]): RequestChecks {
+function requestChecks(spec: Spec, routes: readonly Route[]): RequestChecks {
   const ofSpec = compiled.get(spec) ?? new Map<string, RequestChecks>();
   compiled.set(spec, ofSpec);
   const key = routes.map((route) => `${route.description.operationId} ${isRelayed(route)}`).join();
