@@ -5085,7 +5085,7 @@ export interface components {
             };
             /**
              * @description The receiver's `Retry-After` as it came, at most 100 characters; null when it sent none. It changes the schedule only
-             *     where the operator of this service has set `honorRetryAfter`.
+             *     where the operator of this service has set `deliveries.honorRetryAfter`.
              */
             retry_after: string | null;
             /**

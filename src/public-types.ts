@@ -8,7 +8,6 @@ export type { EventInput, PublishedEvent, PublishOptions } from './events/servic
 export type { CheckResult, GatewayHealth } from './gateway/health/gateway-health.ts';
 export type { GatewayNotifications, NotificationListener } from './gateway/notifications.ts';
 export type { ModelGateway } from './gateway.ts';
-export type { HardenOptions } from './http/harden-server.ts';
 export type { ApiKey, ApiKeyInput, ApiKeyPatch, NewApiKey } from './keys/api-key.ts';
 export type { AccountSummary, AccountUsage } from './operator/accounts.ts';
 export type { ProcessInfo, ProcessRole } from './operator/model.ts';

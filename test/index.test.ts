@@ -53,7 +53,6 @@ describe('the public surface', () => {
       'Filters',
       'GatewayHealth',
       'GatewayNotifications',
-      'HardenOptions',
       'LimitOptions',
       'Logger',
       'MadeSecret',

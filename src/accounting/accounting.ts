@@ -3,6 +3,7 @@ import { AccountTurns } from '../fairness/account-shares.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
+import type { Fixed } from '../options/fixed.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
@@ -28,6 +29,7 @@ export interface AccountingDeps {
   readonly clock: DatabaseClock;
   readonly creditObserver: CreditObserver;
   readonly options: ResolvedOptions;
+  readonly fixed: Fixed;
 }
 
 /** What model calls use and cost, which of them are admitted, and what accounts pay. */
@@ -60,7 +62,7 @@ function createCreditsAndPayments({ models, publish, transaction, database, opti
 
 /** Joins the records of calls and their counting, which also charges for them. */
 function createUsageAccounting(
-  { models, publish, transaction, options }: AccountingDeps,
+  { models, publish, transaction, options, fixed }: AccountingDeps,
   quotas: ThresholdQuotas | undefined,
   credits?: CreditService,
 ) {
@@ -70,7 +72,7 @@ function createUsageAccounting(
     usage: models.usage,
     logger,
     longestCall: longestCall(options.upstreams),
-    waitingLimit: options.usageBacklog,
+    waitingLimit: fixed.usageBacklog,
     onWritten(records) {
       recentUsage.add(records);
       if (recentUsage.isDue) counting.runNow();
@@ -133,6 +135,8 @@ export function createAccounting(deps: AccountingDeps) {
     exceeded: durableCollection(models.exceeded),
     publish,
     options: options.limits,
+    syncInterval: deps.fixed.syncInterval,
+    eventWindow: deps.fixed.limitEventWindow,
     logger: options.logger,
   });
   const { admit } = limits;

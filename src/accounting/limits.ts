@@ -3,7 +3,7 @@ import { refuse } from '../errors.ts';
 import { checkUserId, isStorableId, newId } from '../ids.ts';
 import type { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
-import { accountRows } from '../options/accounts.ts';
+import { fixed } from '../options/fixed.ts';
 import type { LimitOptions } from '../options/options.ts';
 import { createLimiter } from './limiter.ts';
 import { MinuteCounters, Sharing } from './minute-counters.ts';
@@ -32,10 +32,14 @@ export interface ExceededReport {
 
 export interface LimitServiceDeps extends Omit<ClosingDeps, 'grace'> {
   readonly rates: ReturnType<typeof durableCollection<RateDocument>>;
-  /** `undefined` for no limits: then only reported calls are published. */
-  readonly options: LimitOptions | undefined;
+  /** Without limits, only reported calls are published. */
+  readonly options: Pick<LimitOptions, 'perKey' | 'perUser' | 'shared'>;
   /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
   readonly flushInterval?: number;
+  /** The shortest time between two exchanges of shared counts. Milliseconds. @default 200 */
+  readonly syncInterval?: number;
+  /** How long refused calls of one key are summed up in one event. Milliseconds. @default 300_000 */
+  readonly eventWindow?: number;
 }
 
 export type LimitService = ReturnType<typeof createLimitService>;
@@ -66,11 +70,8 @@ function untilNextLook(eventWindow: number): number {
 
 /** Rate limits, and the events about accounts that exceed them. */
 export function createLimitService(deps: LimitServiceDeps) {
-  const { rates, exceeded, options = {}, logger, flushInterval = 200 } = deps;
-  const {
-    eventWindow = accountRows['limits.eventWindow'].default,
-    syncInterval = accountRows['limits.syncInterval'].default,
-  } = options;
+  const { rates, exceeded, options, logger, flushInterval = 200 } = deps;
+  const { syncInterval = fixed.syncInterval, eventWindow = fixed.limitEventWindow } = deps;
   const owner = newId('wrk', Date.now());
   const counters = new MinuteCounters();
   const sharing = options.shared ? new Sharing({ rates, counters, owner, interval: syncInterval, logger }) : undefined;

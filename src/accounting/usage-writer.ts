@@ -280,7 +280,7 @@ export class UsageService {
       this.#unsure.delete(id);
       // a call that still runs is recorded again when it ends
       if (entry.kind !== 'closed') continue;
-      if (this.#lost === 0) logger.error('more usage records wait than usageBacklog allows: the oldest are lost');
+      if (this.#lost === 0) logger.error('more usage records wait than are kept: the oldest are lost');
       this.#lost += 1;
       this.#deps.charging?.lost(entry.document);
     }

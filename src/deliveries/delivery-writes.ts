@@ -82,7 +82,7 @@ function toStatements(group: readonly Change[]): BulkWrite[] {
   });
 }
 
-export interface DeliveryWritesDeps extends Pick<ResolvedOptions, 'concurrency'> {
+export interface DeliveryWritesDeps extends Pick<ResolvedOptions['deliveries'], 'concurrency'> {
   readonly deliveries: DeliveryModel;
   readonly clock: DatabaseClock;
   /** Names the worker in its leases. */

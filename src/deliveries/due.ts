@@ -20,7 +20,9 @@ const fullSweepInterval = 10_000;
 /** How much later a delivery may be stored than others with a later due time. Milliseconds. */
 const overlap = 5_000;
 
-export interface DueDeps extends Pick<ResolvedOptions, 'sweepInterval' | 'changeStreams' | 'logger'> {
+export interface DueDeps
+  extends Pick<ResolvedOptions['deliveries'], 'sweepInterval' | 'changeStreams'>,
+    Pick<ResolvedOptions, 'logger'> {
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;
   readonly reads: Pick<DueAttempts, 'look'>;

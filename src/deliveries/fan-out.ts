@@ -34,7 +34,9 @@ export interface FanOutObserver {
 }
 
 /** Durations are milliseconds. */
-export interface FanOutDeps extends Pick<ResolvedOptions, 'retryDelays' | 'logger'> {
+export interface FanOutDeps
+  extends Pick<ResolvedOptions['deliveries'], 'retryDelays'>,
+    Pick<ResolvedOptions, 'logger'> {
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
   readonly claims: Pick<Claims, 'first' | 'store'>;
   readonly scheduler: Pick<Scheduler, 'isWorking' | 'first' | 'look'>;

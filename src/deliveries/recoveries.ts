@@ -20,7 +20,9 @@ export interface RecoveryServiceDeps {
   readonly find: FindRecoverable;
   readonly redeliver: Redeliver;
   readonly webhook: GetWebhook;
-  readonly options: Pick<ResolvedOptions, 'recoverRate' | 'retentionDays' | 'logger'>;
+  readonly options: Pick<ResolvedOptions['deliveries'], 'retentionDays'> & Pick<ResolvedOptions, 'logger'>;
+  /** Deliveries of one recovery in a second. */
+  readonly rate: number;
 }
 
 const allStates: readonly RecoveryState[] = ['failed', 'canceled', 'skipped'];
@@ -359,7 +361,7 @@ class RecoveryRun {
 
   /** Spaces attempts evenly. A time that was not used is not made up for. */
   async #pace(): Promise<void> {
-    const interval = 1_000 / this.#deps.options.recoverRate;
+    const interval = 1_000 / this.#deps.rate;
     const now = performance.now();
     const startAt = Math.max(this.#nextAt, now - interval);
     this.#nextAt = startAt + interval;

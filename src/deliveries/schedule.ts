@@ -24,7 +24,10 @@ const unknownShare = 2;
 /** The account of webhooks whose account is not known yet. */
 const unknownAccount = '';
 
-export type ScheduleOptions = Pick<ResolvedOptions, 'concurrency' | 'concurrencyPerAccount' | 'concurrencyPerWebhook'>;
+export type ScheduleOptions = Pick<
+  ResolvedOptions['deliveries'],
+  'concurrency' | 'concurrencyPerAccount' | 'concurrencyPerWebhook'
+>;
 
 /** What a webhook or an account has under way, and how quickly its receivers answer. */
 interface Load {

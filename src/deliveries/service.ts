@@ -53,7 +53,8 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners>, Pick<Due
   readonly options: RetryRules &
     Pick<SchedulerDeps, 'concurrency' | 'concurrencyPerAccount' | 'concurrencyPerWebhook' | 'maxWait'> &
     Pick<DueDeps, 'sweepInterval' | 'changeStreams' | 'logger'> &
-    Pick<ResolvedOptions, 'collectionPrefix' | 'attemptTimeout' | 'retentionDays'> &
+    Pick<ResolvedOptions['deliveries'], 'attemptTimeout' | 'retentionDays'> &
+    Pick<ResolvedOptions, 'collectionPrefix'> &
     Partial<Pick<ResolvedOptions, 'tracing'>>;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;

@@ -3,6 +3,7 @@ import { modelConnection, openDatabase, requireReplicaSet } from '../mongo/conne
 import { openingFailure } from '../mongo/connection/open-failure.ts';
 import { prepareSchema } from '../mongo/schema/prepare-schema.ts';
 import { addGauges } from '../operator/gauges.ts';
+import { type Fixed, fixed } from '../options/fixed.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { Sockets } from '../sockets/sockets.ts';
 import { everyIndex } from './collections.ts';
@@ -14,15 +15,16 @@ import { createClose } from './shutdown.ts';
 
 /**
  * Opens the database, builds the indexes or checks them, joins the parts.
+ * @param values what is the same in every gateway, but for tests
  * @throws GatewayError `invalid_options` if the database is none that a gateway can use
  */
-export async function openGateway(options: ResolvedOptions): Promise<ModelGateway> {
+export async function openGateway(options: ResolvedOptions, values: Fixed = fixed): Promise<ModelGateway> {
   const database = await openDatabase(options.mongo, options.logger);
   const access = createDatabaseAccess(database.connection, options.logger);
   try {
     const hasTransactions = await requireReplicaSet(database.connection, options);
     const connection = modelConnection(database.connection);
-    return await join(options, { ...database, connection, access, hasTransactions });
+    return await join(options, values, { ...database, connection, access, hasTransactions });
   } catch (error) {
     access.close();
     await database.close();
@@ -31,8 +33,8 @@ export async function openGateway(options: ResolvedOptions): Promise<ModelGatewa
 }
 
 /** Joins the services of a gateway with its router, and prepares the database for them. */
-async function join(options: ResolvedOptions, database: OpenDatabase): Promise<ModelGateway> {
-  const services = createServices(options, database);
+async function join(options: ResolvedOptions, values: Fixed, database: OpenDatabase): Promise<ModelGateway> {
+  const services = createServices(options, values, database);
   const { access, models, keys, webhooks, accounting, events, eventHistory, deliveries } = services;
   const { backgroundResponses, notifications, metrics, processRecord } = services;
   const prefix = options.collectionPrefix;
@@ -41,6 +43,9 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   await prepareSchema(schema, options);
   const sockets = new Sockets({
     ...options,
+    maxSocketMessageBytes: values.socketMessageBytes,
+    maxSockets: options.sockets.maxPerAccount,
+    socketIdleTimeout: options.sockets.idleTimeout,
     relaying: services.sessions,
     authenticate: services.authenticator.byKey,
     secrets: services.secrets,

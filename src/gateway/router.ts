@@ -38,7 +38,7 @@ function deliveryRoutes({ deliveries, events, webhooks, options, access }: Servi
       makeTestAttempt: deliveries.makeTestAttempt,
       webhook: webhooks.getConfirmed,
       publishTest: (target) => events.publishTest({ ...target, lease: deliveries.lease }),
-      limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),
+      limit: createInFlightLimit(options.deliveries.concurrencyPerAccount, 'test events'),
     }),
   };
 }
@@ -92,19 +92,19 @@ function operationsOf(services: Services): OperationTable {
 const formLength = 64 * 1024;
 
 export function createGatewayRouter(services: Services): GatewayRouter {
-  const { spec, options, access, authenticator, requestObservers: observers, openRequests } = services;
+  const { spec, options, fixed, access, authenticator, requestObservers: observers, openRequests } = services;
   const { dashboard, logger } = options;
   const operations = operationsOf(services);
   const addApi = createApi({
     spec,
     operations,
     withDatabase: access.run,
-    modelBodyLimit: options.modelBodyLimit,
-    webhookBodyLimit: options.webhookBodyLimit,
-    streamLimit: options.maxFileBytes + formLength,
+    modelBodyLimit: options.limits.modelBodyBytes,
+    webhookBodyLimit: fixed.otherBodyBytes,
+    streamLimit: options.limits.fileBytes + formLength,
     bodyMemory: services.bodyMemory,
-    limitWrites: createWriteLimit(options.managementRateLimit),
-    limitReads: createReadLimit(options.readRateLimit),
+    limitWrites: createWriteLimit(options.limits.writesPerMinute),
+    limitReads: createReadLimit(options.limits.readsPerMinute),
     openRequests,
     observers,
     logger,

@@ -26,6 +26,7 @@ import { createProcessService } from '../operator/processes.ts';
 import { createRefusalRecorder } from '../operator/refusals.ts';
 import { createAdminService } from '../operator/service.ts';
 import { UpstreamWindow } from '../operator/upstream-window.ts';
+import type { Fixed } from '../options/fixed.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { isAllowedAddress, parseNetworks } from '../outbound/addresses.ts';
 import { usageHook } from '../proxy/hooks.ts';
@@ -59,14 +60,16 @@ export type OpenDatabase = Database & {
 };
 
 /** What services are made of. */
-function createBase(options: ResolvedOptions, database: OpenDatabase) {
+function createBase(options: ResolvedOptions, fixed: Fixed, database: OpenDatabase) {
   const { connection, access } = database;
-  const { logger, allowPrivateNetworks } = options;
+  const { logger } = options;
+  const { allowPrivateNetworks } = options.webhooks;
   const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
   const networks = parseNetworks(allowPrivateNetworks);
   if (networks.length > 0) logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
   return {
     options,
+    fixed,
     database,
     access,
     spec,
@@ -76,7 +79,7 @@ function createBase(options: ResolvedOptions, database: OpenDatabase) {
     metrics: createMetrics(),
     requestLog: options.logRequests ? createRequestLog(logger) : undefined,
     openRequests: new OpenRequests(),
-    bodyMemory: new AccountMemory(options.bodyMemory),
+    bodyMemory: new AccountMemory(options.limits.bodyMemory),
     clock: createDatabaseClock(connection),
     networks,
   };
@@ -91,8 +94,8 @@ function createWebhooks({ options, models, catalogue, notifications, networks }:
     webhooks: models.webhooks,
     sealer,
     catalogueTypes: catalogue.types,
-    rules: { allowHttp: options.allowHttp, networks },
-    maxWebhooks: options.maxWebhooks,
+    rules: { allowHttp: options.webhooks.allowHttp, networks },
+    maxWebhooks: options.limits.webhooks,
   });
   const health = createHealthService({
     tallies: models.tallies,
@@ -108,7 +111,7 @@ function createWebhooks({ options, models, catalogue, notifications, networks }:
       healths: models.health,
       webhooks,
       onDisabled: (webhook) => notifications.emit('webhook.disabled', webhook),
-      options,
+      options: options.webhooks,
       logger,
     }),
     interval: 1_000,
@@ -118,8 +121,10 @@ function createWebhooks({ options, models, catalogue, notifications, networks }:
 }
 
 function createEvents(base: Base, { webhooks, health }: ReturnType<typeof createWebhooks>) {
-  const { options, database, access, models, catalogue, notifications, metrics, requestLog, networks, clock } = base;
+  const { options, fixed, database, access, models, catalogue, notifications, metrics, requestLog, networks, clock } =
+    base;
   const { connection } = database;
+  const { logger, collectionPrefix, tracing } = options;
   const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
   const outbox = createOutbox(models.events, clock);
   const deliveries = createDeliveryService({
@@ -133,11 +138,11 @@ function createEvents(base: Base, { webhooks, health }: ReturnType<typeof create
     forDelivery: webhooks.forDelivery,
     urlOf: webhooks.urlOf,
     clients: {
-      allowHttp: options.allowHttp,
+      allowHttp: options.webhooks.allowHttp,
       allowAddress: (address) => isAllowedAddress(address, networks),
-      proxy: options.webhookProxy,
+      proxy: options.webhooks.proxy,
     },
-    options,
+    options: { ...options.deliveries, collectionPrefix, tracing, logger },
     userAgent: `express-model-gateway/${readVersion()}`,
     onAttempt(attempt) {
       health.record(attempt);
@@ -165,7 +170,8 @@ function createEvents(base: Base, { webhooks, health }: ReturnType<typeof create
     find: deliveries.recoverable,
     redeliver: deliveries.redeliver,
     webhook: webhooks.getConfirmed,
-    options,
+    rate: fixed.recoverRate,
+    options: { ...options.deliveries, logger },
   });
   return { deliveries, events, recoveries };
 }
@@ -178,7 +184,7 @@ function createKeys(
 ) {
   return createKeyService({
     keys: models.keys,
-    maxKeys: options.maxApiKeys,
+    maxKeys: options.limits.apiKeys,
     gracePeriod: options.keyGracePeriod,
     publish,
     transaction,
@@ -203,20 +209,23 @@ function authenticatorOf(options: ResolvedOptions, authenticateKey: Authenticate
   });
 }
 
+/** How many times as long as the first the wait between two polls of a background response becomes: a minute, of the two seconds by default. */
+const slowestPolls = 30;
+
 /** The upstreams, what they keep for accounts, and what they still work on. */
-function createStorage({ options, access, models, metrics }: Base, { usage }: Accounting) {
+function createStorage({ options, fixed, access, models, metrics }: Base, { usage }: Accounting) {
   const { logger } = options;
   const storedObjects = new StoredObjectRecords({
     objects: models.stored,
     database: access,
-    retentionDays: options.storedRetentionDays,
-    background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
+    retentionDays: fixed.storedRetentionDays,
+    background: { interval: options.background.pollInterval, timeout: options.background.timeout },
     logger,
   });
   const upstreams = options.upstreams.map((upstream) =>
     createUpstream({ ...upstream, proxy: upstream.proxy ?? options.proxy ?? false }),
   );
-  const retry = createRetryPolicy({ attempts: options.modelAttempts, maxWait: options.modelRetryWait });
+  const retry = createRetryPolicy({ attempts: options.modelCalls.attempts });
   const onUsage = usageHook(options, logger);
   const backgroundResponses = new BackgroundService({
     objects: models.stored,
@@ -227,8 +236,8 @@ function createStorage({ options, access, models, metrics }: Base, { usage }: Ac
       metrics.models.usageCounted(record);
       onUsage?.(record);
     },
-    interval: options.backgroundPollInterval,
-    longestInterval: options.backgroundPollLimit,
+    interval: options.background.pollInterval,
+    longestInterval: slowestPolls * options.background.pollInterval,
     logger,
   });
   const listStored = createListStored(models.stored, access);
@@ -252,17 +261,15 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     observers: [metrics.models, upstreamWindow],
     storage: createCallStorage(storedObjects),
     backgroundResponses,
-    exposeUpstream: options.exposeUpstream,
+    ...options.modelCalls,
     idempotencySecret: sealer.derive('upstream idempotency keys'),
-    abortOnDisconnect: options.abortOnDisconnect,
-    streamHeartbeat: options.streamHeartbeat,
     propagateTrace: options.tracing.propagateToUpstreams === true,
   });
   const secrets = new RealtimeSecrets({
     stored: createStoredSecrets({ objects: models.stored, database: access }),
     principalOfKey: (id) => access.run(() => keys.authenticateById(id)),
   });
-  const { maxFiles, maxFileBytes } = options;
+  const { files: maxFiles, fileBytes: maxFileBytes } = options.limits;
   const storing = { ...proxy.calling, storedObjects, backgroundResponses, maxFiles, maxFileBytes };
   const sessions = { ...proxy.relaying, storedObjects };
   return {
@@ -283,8 +290,8 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
 }
 
 /** Every service of a gateway, and how they are joined. */
-export function createServices(options: ResolvedOptions, database: OpenDatabase) {
-  const base = createBase(options, database);
+export function createServices(options: ResolvedOptions, fixed: Fixed, database: OpenDatabase) {
+  const base = createBase(options, fixed, database);
   const { access, models, metrics, clock, requestLog } = base;
   const ofWebhooks = createWebhooks(base);
   const { deliveries, events, recoveries } = createEvents(base, ofWebhooks);
@@ -298,6 +305,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     clock,
     creditObserver: metrics.credits,
     options,
+    fixed,
   });
   const { budgets, credits } = accounting;
   const keys = createKeys(base, events, whileAwaited(transaction), accounting);
@@ -320,7 +328,15 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     authenticator: authenticatorOf(options, authenticateKey),
     ...modelCalls,
     backlog,
-    processRecord: createProcessRecord({ processes, access, deliveries, proxy, upstreamWindow, options }),
+    processRecord: createProcessRecord({
+      processes,
+      access,
+      deliveries,
+      proxy,
+      upstreamWindow,
+      options,
+      interval: fixed.processInterval,
+    }),
     processes: createProcessService(processes, backlog),
     admin: createAdminService({ models, keys, budgets, credits, options }),
     refusals,

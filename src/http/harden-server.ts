@@ -5,49 +5,24 @@ import { refuseOption } from '../options/kinds.ts';
 import { isStreamingBody } from './body/body-stream.ts';
 import { sendReply } from './reply.ts';
 
-/** What {@link hardenServer} sets. Durations are milliseconds. */
-export interface HardenOptions {
-  /** From the connection, or the first byte of a later request, to the end of a request's head. @default 10_000 (Node: 60_000) */
-  readonly headersTimeout?: number;
-  /**
-   * To the end of a request's body. Longer than the gateway's own 120 s for a body, whose error says more. Files that are uploaded may take
-   * longer. It does not limit how long an answer takes, so streams may continue. @default 130_000 (Node: 300_000)
-   */
-  readonly requestTimeout?: number;
-  /** How often connections are checked against these two. @default 2_000 (Node: 30_000) */
-  readonly connectionsCheckingInterval?: number;
-  /**
-   * How long a connection is kept for another request: longer than a proxy in front keeps it, or that sends a request on one that is being
-   * closed, and answers 502. AWS's load balancers and nginx keep theirs for 60 s. @default 65_000 (Node: 5_000)
-   */
-  readonly keepAliveTimeout?: number;
-  /** How many headers one request may have; Node 20 and 22 drop the rest, Node 24 refuses the request with 431. @default 100 (Node: 2_000) */
-  readonly maxHeadersCount?: number;
-  /** How many connections may be open at once; further ones are closed at once. @default 10_000 (Node: no limit) */
-  readonly maxConnections?: number;
-}
-
-const defaults: Required<HardenOptions> = {
+/** What {@link hardenServer} sets: properties of Node's server, which a host sets after the call where it wants others. Durations are milliseconds. */
+const settings = {
+  /** From the connection, or the first byte of a later request, to the end of a request's head. Node's own is 60_000. */
   headersTimeout: 10_000,
+  /** To the end of a request's body. Longer than the gateway's own 120 s for a body, whose error says more. Node's own is 300_000. */
   requestTimeout: 130_000,
+  /** How often connections are checked against these two. Node's own is 30_000. */
   connectionsCheckingInterval: 2_000,
+  /**
+   * Longer than a proxy in front keeps a connection, or that sends a request on one that is being closed, and answers 502. AWS's load
+   * balancers and nginx keep theirs for 60 s. Node's own is 5_000.
+   */
   keepAliveTimeout: 65_000,
+  /** Node 20 and 22 drop the rest, Node 24 refuses the request with 431. Node's own is 2_000. */
   maxHeadersCount: 100,
+  /** Further connections are closed at once. Node has no limit. */
   maxConnections: 10_000,
-};
-
-function check(options: Required<HardenOptions>): void {
-  for (const [name, value] of Object.entries(options)) {
-    if (!Object.hasOwn(defaults, name)) {
-      refuseOption(name, `is not an option; there are ${Object.keys(defaults).join(', ')}`);
-    }
-    if (!Number.isSafeInteger(value) || value < 1) {
-      refuseOption(name, `must be a whole number, 1 or more, not ${String(value)}`);
-    }
-  }
-  if (options.headersTimeout > options.requestTimeout)
-    refuseOption('headersTimeout', 'must not be above requestTimeout');
-}
+} as const;
 
 /**
  * Answers `Expect: 100-continue` (RFC 9110, section 10.1.1) when the body begins to be read: by then the gateway knows who
@@ -68,13 +43,14 @@ function continueWhenRead(server: Server): void {
  * answered 408 and its connection closes. A client that sends `Expect: 100-continue` never sends a body that is refused.
  * Requests that Node itself refuses (400, 408, 413, 417, 431) are answered with a JSON body, unless you have your own
  * listeners for `clientError`, `checkExpectation` and `checkContinue`. Call it before `server.listen()`:
- * `hardenServer(createServer(app)).listen(3000)`.
+ * `hardenServer(createServer(app)).listen(3000)`. For other values, set the properties of the server afterwards, such as
+ * `keepAliveTimeout`.
  * @returns the same server
  * @throws GatewayError `invalid_options`, also for a server that already listens
  */
-export function hardenServer<S extends Server>(server: S, options: HardenOptions = {}): S {
-  const settings = { ...defaults, ...options };
-  check(settings);
+export function hardenServer<S extends Server>(server: S, ...former: readonly never[]): S {
+  const [name] = Object.keys(former[0] ?? {});
+  if (name !== undefined) refuseOption(name, `is no option any more: set it on the server, after hardenServer(server)`);
   if (server.listening) refuseOption('server', 'listens already; harden it before server.listen()');
   continueWhenRead(server);
   answerClientErrors(server);

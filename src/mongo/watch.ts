@@ -39,7 +39,7 @@ export function createWatch<T extends object>(deps: WatchDeps<T>) {
       stream.close().catch(() => {});
       if (closed) return;
       if (permanentErrors.has(error.code)) {
-        const reason = 'changeStreams: this database offers none; sweeps find what other processes publish';
+        const reason = 'deliveries.changeStreams: this database offers none; sweeps find what other processes publish';
         logger.warn(reason, { reason: String(error) });
         return;
       }

@@ -69,7 +69,7 @@ function processGauges(read: Read): GaugeRow[] {
   const held = 'Attempts that this process holds: sent, claimed ahead, or being recorded';
   const waiting = 'Model calls to an upstream in this process whose response has not begun';
   const breakerOpen = ofUpstreams(({ breaker }) => Number(breaker !== 'closed'));
-  const memory = 'Bytes of bodies and of messages on WebSockets that this process holds; bodyMemory limits them';
+  const memory = 'Bytes of bodies and of messages on WebSockets that this process holds; limits.bodyMemory limits them';
   const states = "Connections of the gateway's pools to the servers of the database, by state";
   const waits = 'Commands that wait for a connection, because all of a pool are in use';
   const build: Show = (gauge) => gauge.set({ version: readVersion() }, 1);

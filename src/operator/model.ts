@@ -33,7 +33,7 @@ export interface ProcessInfo {
   readonly role: ProcessRole;
   readonly startedAt: Date;
   readonly seenAt: Date;
-  /** Whether it was seen within three times its `processInterval`: by default 30 s. */
+  /** Whether it was seen within 30 s, three times as long as between two renewals. */
   readonly isLive: boolean;
   /** The 99th percentile between the last two renewals, in seconds; `null` where it was not measured. */
   readonly eventLoopLag: number | null;

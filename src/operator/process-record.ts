@@ -18,7 +18,9 @@ export interface ProcessRecordDeps {
   readonly deliveries: Pick<DeliveryService, 'scheduler' | 'due'>;
   readonly proxy: Pick<ModelProxy, 'states'>;
   readonly upstreamWindow: UpstreamWindow;
-  readonly options: Pick<ResolvedOptions, 'processInterval' | 'servesRequests' | 'logger'>;
+  readonly options: Pick<ResolvedOptions, 'servesRequests' | 'logger'>;
+  /** How often the record is renewed. Milliseconds. */
+  readonly interval: number;
 }
 
 /** How long a renewal may take. Milliseconds. */
@@ -29,7 +31,8 @@ const liveIntervals = 3;
 const before = (ms: number | undefined) => (ms === undefined ? null : { $subtract: ['$$NOW', Math.round(ms)] });
 
 /** What this process tells of itself, and the moments of it by the database's clock. @param startedAt by `performance.now()` */
-function describeProcess({ deliveries, proxy, upstreamWindow, options }: ProcessRecordDeps, startedAt: number) {
+function describeProcess(deps: ProcessRecordDeps, startedAt: number) {
+  const { deliveries, proxy, upstreamWindow, options, interval } = deps;
   const { scheduler, due } = deliveries;
   const now = performance.now();
   const states = proxy.states();
@@ -48,7 +51,7 @@ function describeProcess({ deliveries, proxy, upstreamWindow, options }: Process
   const moments = {
     startedAt: { $ifNull: ['$startedAt', before(now - startedAt)] },
     seenAt: '$$NOW',
-    liveUntil: { $add: ['$$NOW', liveIntervals * options.processInterval] },
+    liveUntil: { $add: ['$$NOW', liveIntervals * interval] },
     lastSweepAt: before(due.sweptAt === undefined ? undefined : now - due.sweptAt),
     countedSince: before(age),
   };
@@ -57,7 +60,7 @@ function describeProcess({ deliveries, proxy, upstreamWindow, options }: Process
 
 /** Keeps what this process tells of itself in the database. */
 export function createProcessRecord(deps: ProcessRecordDeps) {
-  const { access, options } = deps;
+  const { access, options, interval } = deps;
   const collection = durableCollection(deps.processes);
   const readSkew = createReadSkew(deps.processes.db);
   const _id = newId('prc', Date.now());
@@ -77,8 +80,8 @@ export function createProcessRecord(deps: ProcessRecordDeps) {
   const periodic = createPeriodic({
     name: 'the record of this process',
     task: write,
-    interval: options.processInterval,
-    initialDelay: options.processInterval,
+    interval,
+    initialDelay: interval,
     longestRun: longestRenewal,
     logger: options.logger,
   });

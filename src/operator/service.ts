@@ -128,7 +128,7 @@ export function createAdminService({ models, keys, budgets, credits, options }: 
         webhooks,
         budgets: budgetUsages ?? null,
         credits: balance ?? null,
-        rateLimits: rateLimitsOf(options.limits ?? {}, userId),
+        rateLimits: rateLimitsOf(options.limits, userId),
         refusals: countByCode(refusals),
       };
     },

@@ -1,14 +1,14 @@
+import { fixed } from './fixed.ts';
 import {
   amount,
   type Check,
-  duration,
   isObject,
   jsonObject,
-  listOf,
   objectOf,
   oneOf,
   readAs,
   refuseOption,
+  unchecked,
   wholeNumber,
   yesOrNo,
 } from './kinds.ts';
@@ -17,43 +17,69 @@ import type { Principal } from './principal.ts';
 
 /** What may be asked for in a minute of the clock; what is left out is not limited. */
 export interface RateLimits {
-  /** Model calls. @default no limit */
+  /** Model calls. @default no limit @when nobody may take more than a share */
   readonly requestsPerMinute?: number;
-  /** Input and output tokens together. A call passes as long as any are left, and may use more than are left. @default no limit */
+  /** Input and output tokens together. A call passes as long as any are left, and may use more than are left. @default no limit @when your upstreams limit or charge tokens */
   readonly tokensPerMinute?: number;
 }
 
 /** The same limits for everybody, or a synchronous function; `undefined` is no limit. */
 export type RateLimitsFor = RateLimits | ((principal: Principal) => RateLimits | undefined);
 
-/** How much model calls may ask for. Durations are milliseconds. */
+/** What accounts may have and ask for, and what a process takes at once. Sizes are bytes. */
 export interface LimitOptions {
-  /** For each API key. It has no effect on principals without `keyId`. @default no limit */
+  /** How much model calls may ask for, for each API key. It has no effect on principals without `keyId`. @default no limit */
   readonly perKey?: RateLimitsFor;
-  /** For each account, whatever keys it uses. @default no limit */
+  /** How much model calls may ask for, for each account, whatever keys it uses. @default no limit */
   readonly perUser?: RateLimitsFor;
   /**
-   * Whether all processes on this database count together. Each decides alone, by what it has counted and what the others
-   * reported at the last exchange, so that no call waits for the database. What the other processes let through in
-   * between may exceed the limit. @default false
+   * Whether all processes on this database count together for `perKey` and `perUser`. Each decides alone, by what it has counted and what the
+   * others reported at the last exchange, so that no call waits for the database. What the other processes let through in
+   * between may exceed the limit. @default false @when several processes serve model calls
    */
   readonly shared?: boolean;
+  /** The most webhooks that one account may have. @default 50 @when a customer needs more, or a plan has fewer */
+  readonly webhooks?: number;
+  /** The most API keys that one account may have. Revoked and expired ones do not count. @default 100 @when a customer gives a key to each user of its own */
+  readonly apiKeys?: number;
+  /** The most files an account may have at once. 1 to 1_000_000. @default 10_000 @when a customer works with more, or you pay for what they keep */
+  readonly files?: number;
+  /** The largest file, or part of an upload. Files go up as they come, and take no `bodyMemory`. @default 536_870_912 (512 MiB) @when your upstreams take more or less */
+  readonly fileBytes?: number;
+  /** The largest body of a model call. @default 33_554_432 (32 MiB) @when calls carry larger images or recordings, or memory is scarce */
+  readonly modelBodyBytes?: number;
   /**
-   * The shortest time between two exchanges of `shared` counts. It is at least a second while no call is refused, and processes that use or give
-   * back as much as this one have together done so with less than a hundredth of what is left of each limit since the last. @default 200
+   * Bytes that this process holds at once: of request bodies, decompressed, that are still arriving or are kept until an upstream answers, and of
+   * WebSockets, messages that have not come whole and what waits for a side that reads slowly. One account may hold as much as is free.
+   * At least 64 MiB, and twice `modelBodyBytes`.
+   * @default 268_435_456 (256 MiB), or that least where it is more
+   * @when the machine has much more or less memory
    */
-  readonly syncInterval?: number;
-  /** How long refused calls of one key are summed up in one `rate_limit.exceeded`; aligned to 1970, UTC. @default 300_000 */
-  readonly eventWindow?: number;
+  readonly bodyMemory?: number;
+  /**
+   * Requests that change something (webhooks, API keys, resends, recoveries, test events, top-ups) that one account may make per minute,
+   * in each process. Beyond it: 429. @default 300 @when a customer manages thousands of webhooks by program
+   */
+  readonly writesPerMinute?: number;
+  /** How often one account may read (every GET: lists, single objects, statistics) in a minute, in each process. Beyond it: 429. @default 6_000 @when many people of one account use the dashboard, or the database is small */
+  readonly readsPerMinute?: number;
+}
+
+/** The least `limits.bodyMemory`: an account alone may fill half of it, with a body or with one message each way. Bytes. */
+export function leastBodyMemory(
+  { modelBodyBytes = 0 }: LimitOptions,
+  messageBytes: number = fixed.socketMessageBytes,
+): number {
+  return Math.max(2 * modelBodyBytes, 4 * messageBytes);
 }
 
 /** How much an account can use. An event tells it when it has used a part of that. */
 export interface Quota {
-  /** What is counted: tokens (input and output together), answered requests, or credits by the prices of the option `credits`. */
+  /** What is counted: tokens (input and output together), answered requests, or credits by the prices of the option `credits`. @when always */
   readonly unit: 'tokens' | 'requests' | 'credits';
-  /** In a day, UTC. @default no quota */
+  /** In a day, UTC. @default no quota @when accounts have so much a day */
   readonly daily?: number;
-  /** In a calendar month, UTC. @default no quota */
+  /** In a calendar month, UTC. @default no quota @when accounts have so much a month */
   readonly monthly?: number;
 }
 
@@ -61,12 +87,12 @@ export interface Quota {
 export interface QuotaOptions {
   /** The same for every account, or a synchronous function of its user id; `undefined` is no quota. */
   readonly perUser: Quota | ((userId: string) => Quota | undefined);
-  /** Percentages of the quota. When an account reaches one, `usage.threshold` is sent. @default [80, 100] */
+  /** Percentages of the quota. When an account reaches one, `usage.threshold` is sent. @default [80, 100] @when your customers want to know sooner, or more often */
   readonly thresholds?: readonly number[];
   /**
    * Whether calls are refused (429 `insufficient_quota`) once a quota is used up, or where they may use more than is left. What has been
    * counted decides, about a second after a call has ended, and what calls under way in this process may use: an account may exceed its
-   * quota by what it uses in that second, and by its calls in other processes. Credits are exact. @default false
+   * quota by what it uses in that second, and by its calls in other processes. Credits are exact. @default false @when a quota is a limit, and not only a notice
    */
   readonly enforce?: boolean;
 }
@@ -129,16 +155,16 @@ export interface CreditOptions {
   readonly storedPrices?: Readonly<Partial<Record<StoredUsage['kind'], StoredPrice>>>;
   /**
    * The price of one call of a hosted tool: `web_search`, `file_search`, `code_interpreter`. What the tool `image_generation` makes costs the `image` of its
-   * model. @default free
+   * model. @default free @when your provider charges you for tools
    */
   readonly toolPrices?: Readonly<Partial<Record<PricedTool, number>>>;
-  /** Credits that every account begins with. @default 0 */
+  /** Credits that every account begins with. @default 0 @when new accounts may try it */
   readonly initialBalance?: number;
-  /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
+  /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) @when your customers are told to top up */
   readonly lowThreshold?: number;
-  /** How far below zero a call may take a balance, in credits. @default 0 */
+  /** How far below zero a call may take a balance, in credits. @default 0 @when no call may fail for a few credits */
   readonly overdraft?: number;
-  /** Tokens that are reserved for an answer whose request names no limit (`max_tokens`). @default 1_000 */
+  /** Tokens that are reserved for an answer whose request names no limit (`max_tokens`). @default 1_000 @when answers are usually much longer or shorter */
   readonly expectedOutputTokens?: number;
 }
 
@@ -189,7 +215,7 @@ function checkPrices(param: string, given: unknown): void {
   for (const [model, price] of Object.entries(given)) checkPrice(`${param}['${model}']`, price);
 }
 
-const day = 86_400_000;
+const mebibyte = 1024 ** 2;
 const billion = 1_000_000_000;
 /** Calls or tokens in a minute. */
 const perMinute = readAs(wholeNumber(0, billion), wholeNumber(0, Number.MAX_SAFE_INTEGER).check);
@@ -232,14 +258,30 @@ export const accountRows = {
     meaning: 'Whether all gateways on one MongoDB share the counts of these limits',
     example: 'true',
   },
-  'limits.syncInterval': { kind: wholeNumber(1, 60_000), default: 200 },
-  'limits.eventWindow': {
-    kind: duration(100, day),
-    default: 300_000,
-    variable: 'LIMIT_EVENT_WINDOW',
-    meaning: 'How long refused calls of a key are collected into one rate_limit.exceeded event',
-    example: '1m',
+  'limits.webhooks': {
+    kind: wholeNumber(1, 100_000),
+    default: 50,
+    variable: 'MAX_WEBHOOKS',
+    meaning: 'Maximum number of webhooks per account',
+    example: '10',
   },
+  'limits.apiKeys': { kind: wholeNumber(1, 100_000), default: 100 },
+  'limits.files': { kind: wholeNumber(1, 1_000_000), default: 10_000 },
+  'limits.fileBytes': { kind: wholeNumber(1, 16 * 1024 * mebibyte), default: 512 * mebibyte },
+  'limits.modelBodyBytes': { kind: wholeNumber(1, 1024 * mebibyte), default: 32 * mebibyte },
+  'limits.bodyMemory': {
+    // what an option may be follows from others
+    kind: readAs(wholeNumber(64 * mebibyte, 1024 ** 4), unchecked),
+    default: ({ limits }: { readonly limits?: LimitOptions }) =>
+      Math.max(256 * mebibyte, leastBodyMemory(limits ?? {})),
+    variable: 'BODY_MEMORY',
+    meaning:
+      'Maximum bytes of request bodies and of unfinished or waiting messages of WebSockets held at once; above it a request gets 429 or 503, and a WebSocket is closed with 1013',
+    byDefault: '268435456 (256 MiB)',
+    example: '1073741824',
+  },
+  'limits.writesPerMinute': { kind: wholeNumber(1, 1_000_000), default: 300 },
+  'limits.readsPerMinute': { kind: wholeNumber(1, 1_000_000), default: 6_000 },
   'quotas.perUser.unit': {
     kind: oneOf('tokens', 'requests', 'credits'),
     required: true,
@@ -262,16 +304,7 @@ export const accountRows = {
     byDefault: 'no quota',
     example: '5000000',
   },
-  'quotas.thresholds': {
-    kind: readAs(
-      listOf(wholeNumber(1, 1_000), 20, 'at most 20 percentages such as 50,80,100, or none'),
-      checkThresholds,
-    ),
-    default: [80, 100],
-    variable: 'QUOTA_THRESHOLDS',
-    meaning: 'Percentages of a quota at which usage.threshold is sent',
-    example: '50,80,100',
-  },
+  'quotas.thresholds': { check: checkThresholds, default: [80, 100] },
   'quotas.enforce': {
     kind: yesOrNo,
     default: false,
@@ -288,23 +321,8 @@ export const accountRows = {
     byDefault: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',
   },
-  'credits.storedPrices': {
-    kind: readAs(jsonObject, checkStoredPrices),
-    default: {},
-    variable: 'STORED_PRICES',
-    meaning:
-      'Credits for what upstreams keep, by kind (file, container, skill, vector_store): of each object that is made (each), and of a megabyte that is sent up (megabyte)',
-    byDefault: 'free',
-    example: '{"file":{"megabyte":0.1},"container":{"each":3}}',
-  },
-  'credits.toolPrices': {
-    kind: readAs(jsonObject, checkToolPrices),
-    default: {},
-    variable: 'TOOL_PRICES',
-    meaning: 'Credits for one call of a tool that providers run themselves (web_search, file_search, code_interpreter)',
-    byDefault: 'free',
-    example: '{"web_search":0.01,"file_search":0.0025,"code_interpreter":0.03}',
-  },
+  'credits.storedPrices': { check: checkStoredPrices, default: {} },
+  'credits.toolPrices': { check: checkToolPrices, default: {} },
   'credits.initialBalance': {
     kind: amount(maxCredits),
     default: 0,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { refuse } from '../errors.ts';
+import { renamed } from './renamed.ts';
 
 /** Checks the value of an option. @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message */
 export type Check = (param: string, value: unknown) => void;
@@ -24,10 +25,15 @@ export function refuseOption(param: string, message: string): never {
   refuse('invalid_options', param, message);
 }
 
+/** @throws GatewayError `invalid_options`, with the new name of an option that was renamed, otherwise with those that there are */
+export function refuseUnknown(param: string, allowed: readonly string[]): never {
+  refuseOption(param, renamed(param) ?? `is not an option; there are ${allowed.join(', ')}`);
+}
+
 /** @throws GatewayError `invalid_options` for the first key that is not allowed, with those that are */
 export function checkKeys(param: string, given: object, allowed: readonly string[]): void {
   for (const key of Object.keys(given)) {
-    if (!allowed.includes(key)) refuseOption(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
+    if (!allowed.includes(key)) refuseUnknown(`${param}.${key}`, allowed);
   }
 }
 

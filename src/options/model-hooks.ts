@@ -120,11 +120,12 @@ export interface ModelHooks {
   /**
    * Called before a call is routed. It may refuse the call by throwing a `GatewayError`, or return the name of another model
    * to call. Any other error is answered `internal_error` and logged.
+   * @when you have rules of your own
    */
   onRequest?(call: ModelCall): RequestChange | Promise<RequestChange>;
-  /** Called when an upstream has answered. The gateway does not wait for it; an error is logged and changes nothing. */
+  /** Called when an upstream has answered. The gateway does not wait for it; an error is logged and changes nothing. @when you watch upstreams yourself */
   onResponse?(answer: ModelAnswer): void | Promise<void>;
-  /** Called when an answered call has ended. The gateway does not wait for it; an error is logged and changes nothing. */
+  /** Called when an answered call has ended. The gateway does not wait for it; an error is logged and changes nothing. @when you keep records of your own */
   onUsage?(record: UsageRecord): void | Promise<void>;
 }
 

@@ -2,82 +2,44 @@ import type { IncomingMessage } from 'node:http';
 import { refuseOption } from './kinds.ts';
 import type { Principal } from './principal.ts';
 
+/** Model calls, and their answers. */
+export interface ModelCallOptions {
+  /** The most tries of a call before its first byte, over all upstreams that serve the model. @default 3 @when your clients retry by themselves, or you have many upstreams */
+  readonly attempts?: number;
+  /** Whether clients get the name of the upstream that answered, as `x-gateway-upstream`. @default false @when your clients may know your providers */
+  readonly exposeUpstream?: boolean;
+  /**
+   * Whether an upstream's call is aborted when its client leaves. `false` lets it run to its end. Then the upstream's own
+   * usage is charged, not an estimate, and you pay for answers that no client reads. @default true @when charges must be by exact usage
+   */
+  readonly abortOnDisconnect?: boolean;
+  /**
+   * After how long without anything to send a stream of events gets a comment, `: heartbeat`, so that a balancer on the way to the client does not
+   * take it for dead. Clients pass over comments. Milliseconds, 100 to 3_600_000. @default none @when a balancer closes connections that are silent
+   */
+  readonly streamHeartbeat?: number;
+}
+
 /** Background responses (`background: true`). Durations are milliseconds. */
 export interface BackgroundOptions {
   /**
    * How long after its first answer the upstream is asked whether such a response has ended. Each further wait is half as
-   * long again, up to `backgroundPollLimit`. @default 2_000
+   * long again, up to thirty times this. @default 2_000 @when an upstream limits or charges how often it is asked
    */
-  readonly backgroundPollInterval?: number;
-  /** The longest wait between two polls of one response. @default 60_000 */
-  readonly backgroundPollLimit?: number;
+  readonly pollInterval?: number;
   /**
    * How long the gateway follows such a response. One that has not ended by then is charged by estimate, and a warning is
-   * logged. At most seven days. @default 86_400_000, a day
+   * logged. At most seven days. @default 86_400_000, a day @when your upstreams take longer, or are never that long
    */
-  readonly backgroundTimeout?: number;
-}
-
-/** Sizes of request bodies. */
-export interface BodyOptions {
-  /** The largest body of a model call, in bytes. @default 33_554_432 (32 MiB) */
-  readonly modelBodyLimit?: number;
-  /** The largest body of any other call, in bytes. @default 262_144 (256 KiB) */
-  readonly webhookBodyLimit?: number;
-  /** The largest file, or part of an upload, in bytes. Files go up as they come, and take no `bodyMemory`. @default 536_870_912 (512 MiB) */
-  readonly maxFileBytes?: number;
-  /** The most files an account may have at once. 1 to 1_000_000. @default 10_000 */
-  readonly maxFiles?: number;
-  /**
-   * Bytes that this process holds at once: of request bodies, decompressed, that are still arriving or are kept until an upstream answers, and of
-   * WebSockets, messages that have not come whole and what waits for a side that reads slowly. One account may hold as much as is free.
-   * At least twice `modelBodyLimit` and four times `maxSocketMessageBytes`.
-   * @default 268_435_456 (256 MiB), or that least where it is more
-   */
-  readonly bodyMemory?: number;
-}
-
-/** The least `bodyMemory`: an account alone may fill half of it, with a body or with one message each way. Bytes. */
-export function leastBodyMemory({
-  modelBodyLimit = 0,
-  maxSocketMessageBytes = 0,
-}: BodyOptions & SocketOptions): number {
-  return Math.max(2 * modelBodyLimit, 4 * maxSocketMessageBytes);
+  readonly timeout?: number;
 }
 
 /** WebSockets, for realtime sessions and responses. */
 export interface SocketOptions {
-  /** The most WebSockets that one account may have open, in each process. Beyond it: 429. 1 to 100_000. @default 100 */
-  readonly maxSockets?: number;
-  /** The longest message of a WebSocket, either way, in bytes. A longer one closes it with 1009. At most 134_217_728. @default 16_777_216 (16 MiB) */
-  readonly maxSocketMessageBytes?: number;
-  /** How long a WebSocket may be without a message before it is closed. Milliseconds, at most 86_400_000. @default 600_000 (10 min) */
-  readonly socketIdleTimeout?: number;
-}
-
-/** Without MongoDB. What the gateway does while MongoDB is unavailable. */
-export interface DatabaseOptions {
-  /**
-   * How long a key that this process has checked may still make model calls while the database does not answer. A key
-   * that is revoked elsewhere meanwhile works here at most that much longer. 0 to 86_400_000. @default 300_000 (5 min)
-   */
-  readonly keyGracePeriod?: number;
-  /**
-   * The most usage records kept in memory until they can be written. Beyond it the oldest are lost, which is logged.
-   * 1 to 10_000_000. @default 100_000
-   */
-  readonly usageBacklog?: number;
-}
-
-/** Process records. What each process stores about itself for the operator. */
-export interface ProcessOptions {
-  /**
-   * How often this process renews its record, which `/v1/admin/processes` shows. It counts as live for three times as long.
-   * Milliseconds, at most 60_000. @default 10_000
-   */
-  readonly processInterval?: number;
-  /** Whether this process serves requests: `false` only changes the role in its record to `worker`. @default true */
-  readonly servesRequests?: boolean;
+  /** The most WebSockets that one account may have open, in each process. Beyond it: 429. 1 to 100_000. @default 100 @when one account serves many callers */
+  readonly maxPerAccount?: number;
+  /** How long a WebSocket may be without a message before it is closed. Milliseconds, at most 86_400_000. @default 600_000 (10 min) @when calls have longer pauses, as in telephony */
+  readonly idleTimeout?: number;
 }
 
 /**
@@ -85,15 +47,15 @@ export interface ProcessOptions {
  * OpenTelemetry SDK, whatever this says.
  */
 export interface TracingOptions {
-  /** Whether requests of model calls carry the header `traceparent`, so that an upstream of yours can continue the trace. @default false */
+  /** Whether requests of model calls carry the header `traceparent`, so that an upstream of yours can continue the trace. @default false @when an upstream of yours makes spans */
   readonly propagateToUpstreams?: boolean;
-  /** Whether deliveries carry the header `traceparent`, so that receivers can continue the trace. It is not part of what is signed. @default false */
+  /** Whether deliveries carry the header `traceparent`, so that receivers can continue the trace. It is not part of what is signed. @default false @when receivers of yours make spans */
   readonly propagateToReceivers?: boolean;
 }
 
 /** The page where customers see their webhooks, and who may open it. */
 export interface DashboardOptions {
-  /** Its path below the router's mount point, such as `/dashboard`. Not `/v1` or a path below it. */
+  /** Its path below the router's mount point, such as `/dashboard`. Not `/v1` or a path below it. @when always */
   readonly path: string;
   /**
    * Returns who is signed in, by your own session; `null` if the request has no session. It is called only on the
@@ -101,6 +63,7 @@ export interface DashboardOptions {
    * another site. A principal without `scopes` sees webhooks, API keys, usage and credits. With `scopes: ['webhooks']` it
    * sees only webhooks. In front of Express, the request has no session of Express's: read the cookie from its headers.
    * @default API keys alone
+   * @when your users sign in to a site of yours
    */
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
 }

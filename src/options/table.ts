@@ -26,9 +26,23 @@ import {
 } from './kinds.ts';
 import { consoleLogger } from './logger.ts';
 import type { ModelGatewayOptions, OptionalOption } from './options.ts';
-import { checkDashboardPath, type DashboardOptions, leastBodyMemory, type TracingOptions } from './process.ts';
+import {
+  type BackgroundOptions,
+  checkDashboardPath,
+  type DashboardOptions,
+  type ModelCallOptions,
+  type SocketOptions,
+  type TracingOptions,
+} from './process.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
-import { checkDays, checkEventTypes, checkRetryDelays, defaultRetryDelays } from './webhooks.ts';
+import {
+  checkDays,
+  checkEventTypes,
+  checkRetryDelays,
+  type DeliveryOptions,
+  defaultRetryDelays,
+  type WebhookOptions,
+} from './webhooks.ts';
 
 /** The environment variable of an option. Errors, `--help` and docs/variables.md describe it by this. */
 interface OptionVariable {
@@ -55,6 +69,11 @@ type Rows<Options, Prefix extends string = ''> = {
 
 /** Every option by its path; the compiler holds them to the types that hosts see. */
 type Table = Rows<ModelGatewayOptions> &
+  Rows<ModelCallOptions, 'modelCalls.'> &
+  Rows<BackgroundOptions, 'background.'> &
+  Rows<SocketOptions, 'sockets.'> &
+  Rows<WebhookOptions, 'webhooks.'> &
+  Rows<DeliveryOptions, 'deliveries.'> &
   Rows<TracingOptions, 'tracing.'> &
   Rows<DashboardOptions, 'dashboard.'> &
   Rows<LimitOptions, 'limits.'> &
@@ -67,10 +86,10 @@ type Table = Rows<ModelGatewayOptions> &
     };
   };
 
-/** `maxWebhooks`, `limits.perKey.tokensPerMinute` */
+/** `drainTimeout`, `limits.perKey.tokensPerMinute` */
 export type OptionPath = keyof Table;
 
-const mebibyte = 1024 ** 2;
+const defaultConcurrency = 200;
 const [hour, day] = [3_600_000, 86_400_000] as const;
 
 /** A quota, which is no function. @throws GatewayError `invalid_options` */
@@ -112,35 +131,15 @@ export const table = {
       'Whether the start builds missing indexes, or refuses to start without them; then the command migrate builds them',
     example: 'check',
   },
-  keyGracePeriod: {
-    kind: duration(0, day, 'a duration from 0ms to 1d'),
-    default: 300_000,
-    variable: 'KEY_GRACE_PERIOD',
-    meaning: 'How long a key that this process has checked can make model calls while MongoDB is unavailable',
-    example: '1h',
-  },
-  usageBacklog: {
-    kind: wholeNumber(1, 10_000_000),
-    default: 100_000,
-    variable: 'USAGE_BACKLOG',
-    meaning:
-      'Maximum number of usage records kept in memory while MongoDB is unavailable; above it the oldest are lost',
-    example: '20000',
-  },
+  keyGracePeriod: { kind: duration(0, day), default: 300_000 },
 
   upstreams: { check: (_, upstreams) => checkUpstreams(upstreams as readonly UpstreamOptions[]), default: [] },
   proxy: { kind: proxyUrl },
-  modelAttempts: { kind: wholeNumber(1, 20), default: 3 },
-  modelRetryWait: { kind: wholeNumber(0, 60_000), default: 2_000 },
-  exposeUpstream: { kind: yesOrNo, default: false },
-  abortOnDisconnect: {
-    kind: yesOrNo,
-    default: true,
-    variable: 'ABORT_ON_DISCONNECT',
-    meaning: 'Whether the upstream call stops when the client disconnects; false lets it finish, for its exact usage',
-    example: 'false',
-  },
-  streamHeartbeat: {
+  modelCalls: { check: group('modelCalls'), default: {} },
+  'modelCalls.attempts': { kind: wholeNumber(1, 20), default: 3 },
+  'modelCalls.exposeUpstream': { kind: yesOrNo, default: false },
+  'modelCalls.abortOnDisconnect': { kind: yesOrNo, default: true },
+  'modelCalls.streamHeartbeat': {
     kind: duration(100, hour),
     variable: 'STREAM_HEARTBEAT',
     meaning: 'After how long without anything to send a stream of events gets a comment, which clients pass over',
@@ -150,89 +149,17 @@ export const table = {
   onRequest: { check: aFunction },
   onResponse: { check: aFunction },
   onUsage: { check: aFunction },
-  modelBodyLimit: { kind: wholeNumber(1, 1024 * mebibyte), default: 32 * mebibyte },
-  webhookBodyLimit: { kind: wholeNumber(1, 16 * mebibyte), default: 256 * 1024 },
-  maxFileBytes: {
-    kind: wholeNumber(1, 16 * 1024 * mebibyte),
-    default: 512 * mebibyte,
-    variable: 'MAX_FILE_BYTES',
-    meaning: 'Maximum bytes of a file, or of a part of an upload',
-    byDefault: '536870912 (512 MiB)',
-    example: '104857600',
-  },
-  maxFiles: {
-    kind: wholeNumber(1, 1_000_000),
-    default: 10_000,
-    variable: 'MAX_FILES',
-    meaning: 'Maximum number of files that an account has at once',
-    example: '1000',
-  },
-  bodyMemory: {
-    // what an option may be follows from others
-    kind: readAs(wholeNumber(64 * mebibyte, 1024 ** 4), unchecked),
-    default: (given) => Math.max(256 * mebibyte, leastBodyMemory(given)),
-    variable: 'BODY_MEMORY',
-    meaning:
-      'Maximum bytes of request bodies and of unfinished or waiting messages of WebSockets held at once; above it a request gets 429 or 503, and a WebSocket is closed with 1013',
-    byDefault: '268435456 (256 MiB)',
-    example: '1073741824',
-  },
-  maxSockets: {
-    kind: wholeNumber(1, 100_000),
-    default: 100,
-    variable: 'MAX_SOCKETS',
-    meaning: 'Maximum number of WebSockets that an account has open at once, in each process',
-    example: '1000',
-  },
-  maxSocketMessageBytes: {
-    kind: wholeNumber(1, 128 * mebibyte),
-    default: 16 * mebibyte,
-    variable: 'MAX_SOCKET_MESSAGE_BYTES',
-    meaning: 'Maximum bytes of a message of a WebSocket, either way; a longer one closes it with 1009',
-    byDefault: '16777216 (16 MiB)',
-    example: '1048576',
-  },
-  socketIdleTimeout: {
-    kind: duration(1, day),
-    default: 600_000,
-    variable: 'SOCKET_IDLE_TIMEOUT',
-    meaning: 'How long a WebSocket may be without a message before it is closed',
-    example: '1h',
-  },
-  storedRetentionDays: {
-    kind: wholeNumber(1, 3_650),
-    default: 30,
-    variable: 'STORED_RETENTION_DAYS',
-    meaning: 'Days that the gateway remembers whose a stored response or chat completion is',
-    example: '90',
-  },
-  backgroundPollInterval: {
-    kind: duration(10, 60_000),
-    default: 2_000,
-    variable: 'BACKGROUND_POLL_INTERVAL',
-    meaning:
-      'How long after its first answer the upstream is asked whether a background response has ended; each further wait is half as long again',
-    example: '5s',
-  },
-  backgroundPollLimit: {
-    kind: duration(10, hour),
-    default: 60_000,
-    variable: 'BACKGROUND_POLL_LIMIT',
-    meaning: 'The longest wait between two polls of one background response',
-    example: '5m',
-  },
-  backgroundTimeout: {
-    kind: duration(1_000, 7 * day),
-    default: day,
-    variable: 'BACKGROUND_TIMEOUT',
-    meaning:
-      'How long the gateway follows a background response; one that has not ended by then is charged by estimate',
-    example: '2h',
-  },
+  sockets: { check: group('sockets'), default: {} },
+  'sockets.maxPerAccount': { kind: wholeNumber(1, 100_000), default: 100 },
+  'sockets.idleTimeout': { kind: duration(1, day), default: 600_000 },
+  background: { check: group('background'), default: {} },
+  'background.pollInterval': { kind: duration(10, 60_000), default: 2_000 },
+  'background.timeout': { kind: duration(1_000, 7 * day), default: day },
 
-  allowHttp: { kind: yesOrNo, default: false },
-  allowPrivateNetworks: { check: unchecked, default: [] },
-  webhookProxy: {
+  webhooks: { check: group('webhooks'), default: {} },
+  'webhooks.allowHttp': { kind: yesOrNo, default: false },
+  'webhooks.allowPrivateNetworks': { check: unchecked, default: [] },
+  'webhooks.proxy': {
     kind: proxyUrl,
     variable: 'WEBHOOK_PROXY',
     meaning: 'An egress proxy that all deliveries go through; it then decides which addresses receivers may have',
@@ -240,7 +167,17 @@ export const table = {
     example: 'http://smokescreen.internal:4750',
     secret: true,
   },
-  retryDelays: {
+  'webhooks.disableAfterDays': {
+    kind: readAs(wholeNumber(1, 365), checkDays),
+    variable: 'DISABLE_AFTER_DAYS',
+    meaning: 'Days after which a webhook is disabled if every attempt failed',
+    byDefault: 'never',
+    example: '5',
+  },
+  'webhooks.disableOnGone': { kind: yesOrNo, default: false },
+  'webhooks.onDisable': { check: aFunction },
+  deliveries: { check: group('deliveries'), default: {} },
+  'deliveries.retryDelays': {
     kind: readAs(
       listOf(duration(0, 365 * day), 5, 'at most five durations such as 300ms,1m,2h, or none'),
       checkRetryDelays,
@@ -250,78 +187,34 @@ export const table = {
     meaning: 'Waits before attempts 2 to 6 of a delivery, each counted from the end of the previous attempt',
     example: '2s,4s,8s',
   },
-  honorRetryAfter: {
-    kind: yesOrNo,
-    default: false,
-    variable: 'HONOR_RETRY_AFTER',
-    meaning: "Whether a receiver's Retry-After can postpone the next attempt, at most 24 hours; it makes none earlier",
-    example: 'true',
-  },
-  attemptTimeout: {
+  'deliveries.honorRetryAfter': { kind: yesOrNo, default: false },
+  'deliveries.attemptTimeout': {
     kind: duration(1, 30_000),
     default: 30_000,
     variable: 'ATTEMPT_TIMEOUT',
     meaning: 'Longest time that one delivery attempt may take',
     example: '10s',
   },
-  concurrency: {
+  'deliveries.concurrency': {
     kind: wholeNumber(1, 10_000),
-    default: 200,
+    default: defaultConcurrency,
     variable: 'CONCURRENCY',
     meaning: 'Maximum number of delivery attempts at once',
     example: '400',
   },
-  concurrencyPerAccount: {
+  'deliveries.concurrencyPerAccount': {
     kind: wholeNumber(1, 10_000),
-    default: ({ concurrency = 200 }) => Math.ceil(concurrency / 4),
-    variable: 'CONCURRENCY_PER_ACCOUNT',
-    meaning: 'Maximum of those attempts for one account whose receivers are slow',
-    byDefault: 'a quarter of CONCURRENCY',
-    example: '100',
+    default: ({ deliveries }) => Math.ceil((deliveries?.concurrency ?? defaultConcurrency) / 4),
   },
-  concurrencyPerWebhook: {
-    kind: wholeNumber(1, 10_000),
-    default: 10,
-    variable: 'CONCURRENCY_PER_WEBHOOK',
-    meaning: 'Maximum of those attempts to one webhook',
-    example: '20',
-  },
-  changeStreams: {
-    kind: yesOrNo,
-    default: false,
-    variable: 'CHANGE_STREAMS',
-    meaning: 'Whether a change stream tells workers at once what other processes publish',
-    example: 'true',
-  },
-  sweepInterval: { kind: wholeNumber(1, 2_000), default: 425 },
-  recoverRate: {
-    kind: wholeNumber(1, 10_000),
-    default: 50,
-    variable: 'RECOVER_RATE',
-    meaning: 'Deliveries that a recovery of one webhook resends per second',
-    example: '10',
-  },
-  disableAfterDays: {
-    kind: readAs(wholeNumber(1, 365), checkDays),
-    variable: 'DISABLE_AFTER_DAYS',
-    meaning: 'Days after which a webhook is disabled if every attempt failed',
-    byDefault: 'never',
-    example: '5',
-  },
-  disableOnGone: {
-    kind: yesOrNo,
-    default: false,
-    variable: 'DISABLE_ON_GONE',
-    meaning: 'Whether a webhook that responds 410 Gone is disabled',
-    example: 'true',
-  },
-  onDisable: { check: aFunction },
-  maxWebhooks: {
-    kind: wholeNumber(1, 100_000),
-    default: 50,
-    variable: 'MAX_WEBHOOKS',
-    meaning: 'Maximum number of webhooks per account',
-    example: '10',
+  'deliveries.concurrencyPerWebhook': { kind: wholeNumber(1, 10_000), default: 10 },
+  'deliveries.changeStreams': { kind: yesOrNo, default: false },
+  'deliveries.sweepInterval': { kind: wholeNumber(1, 2_000), default: 425 },
+  'deliveries.retentionDays': {
+    kind: wholeNumber(1, 3_650),
+    default: 30,
+    variable: 'RETENTION_DAYS',
+    meaning: 'Days that events and ended deliveries are kept',
+    example: '90',
   },
   eventTypes: {
     kind: readAs(jsonObject, checkEventTypes),
@@ -331,38 +224,9 @@ export const table = {
     byDefault: 'none',
     example: 'event-types.json',
   },
-  retentionDays: {
-    kind: wholeNumber(1, 3_650),
-    default: 30,
-    variable: 'RETENTION_DAYS',
-    meaning: 'Days that events and ended deliveries are kept',
-    example: '90',
-  },
 
   authenticate: { check: aFunction },
-  maxApiKeys: {
-    kind: wholeNumber(1, 100_000),
-    default: 100,
-    variable: 'MAX_API_KEYS',
-    meaning: 'Maximum number of active API keys per account',
-    example: '10',
-  },
-  managementRateLimit: {
-    kind: wholeNumber(1, 1_000_000),
-    default: 300,
-    variable: 'MANAGEMENT_RATE_LIMIT',
-    meaning:
-      'Requests that change something (webhooks, API keys, resends, recoveries, test events, top-ups) that one account may make per minute, in each process',
-    example: '60',
-  },
-  readRateLimit: {
-    kind: wholeNumber(1, 1_000_000),
-    default: 6_000,
-    variable: 'READ_RATE_LIMIT',
-    meaning: 'Read requests (GET) that one account may make per minute, in each process',
-    example: '600',
-  },
-  limits: { check: group('limits') },
+  limits: { check: group('limits'), default: {} },
   'limits.perKey': { check: orFunction(group('limits.perKey', 'must be limits, or a function that gives some')) },
   'limits.perUser': { check: orFunction(group('limits.perUser', 'must be limits, or a function that gives some')) },
   usage: { kind: yesOrNo, default: true },
@@ -389,25 +253,12 @@ export const table = {
     meaning: 'How long open calls may still run when the gateway stops; then their streams end with an error',
     example: '2m',
   },
-  processInterval: { kind: wholeNumber(100, 60_000), default: 10_000 },
   servesRequests: { kind: yesOrNo, default: true },
   logger: { check: unchecked, default: consoleLogger },
   logRequests: { kind: yesOrNo, default: false },
   tracing: { check: group('tracing', 'must be an object: { propagateToUpstreams: true }'), default: {} },
-  'tracing.propagateToUpstreams': {
-    kind: yesOrNo,
-    default: false,
-    variable: 'PROPAGATE_TRACES_TO_UPSTREAMS',
-    meaning: 'Whether upstreams get the header traceparent, where an OpenTelemetry SDK is loaded (NODE_OPTIONS)',
-    example: 'true',
-  },
-  'tracing.propagateToReceivers': {
-    kind: yesOrNo,
-    default: false,
-    variable: 'PROPAGATE_TRACES_TO_RECEIVERS',
-    meaning: 'The same for the receivers of webhooks',
-    example: 'true',
-  },
+  'tracing.propagateToUpstreams': { kind: yesOrNo, default: false },
+  'tracing.propagateToReceivers': { kind: yesOrNo, default: false },
 } as const satisfies Table;
 
 type NamedRows = readonly (readonly [name: string, row: Row<unknown>])[];
@@ -418,6 +269,11 @@ export function rowsIn(group?: OptionPath): NamedRows {
   return Object.entries(table)
     .filter(([path]) => path.startsWith(prefix) && !path.slice(prefix.length).includes('.'))
     .map(([path, row]) => [path.slice(prefix.length), row as Row<unknown>]);
+}
+
+/** Whether an option is a group that every gateway has: what is left out of it has defaults. */
+export function isGroupOfAll(path: OptionPath): boolean {
+  return Object.hasOwn(table, path) && 'default' in table[path] && rowsIn(path).length > 0;
 }
 
 /** Checks values by their rows; what is left out is checked where it is required. @throws GatewayError `invalid_options` */

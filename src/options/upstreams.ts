@@ -2,62 +2,65 @@ import { type Check, checkKeys, isObject, objectOf, proxyUrl, refuseOption, unch
 
 /** How long a provider may take. Milliseconds. */
 export interface UpstreamTimeouts {
-  /** Until a connection is made: name resolution, TCP and TLS together. @default 10_000 */
+  /** Until a connection is made: name resolution, TCP and TLS together. @default 10_000 @when it is far away, or must be given up sooner */
   readonly connect?: number;
-  /** From sending the request to the first byte of the answer. @default 600_000, as long as OpenAI's clients wait */
+  /** From sending the request to the first byte of the answer. @default 600_000, as long as OpenAI's clients wait @when its models think longer, or another upstream can take over sooner */
   readonly firstByte?: number;
-  /** Between two chunks of an answer. @default 300_000 */
+  /** Between two chunks of an answer. @default 300_000 @when its streams pause longer, or must be given up sooner */
   readonly betweenChunks?: number;
-  /** For the whole call, retries included. @default 3_600_000 */
+  /** For the whole call, retries included. @default 3_600_000 @when no call may take so long */
   readonly total?: number;
 }
 
 /** One provider that model calls are relayed to. */
 export interface UpstreamOptions {
-  /** A short name for logs and usage records. Sent to a client only with `exposeUpstream`. */
+  /** A short name for logs and usage records. Sent to a client only with `modelCalls.exposeUpstream`. @when always */
   readonly name: string;
   /**
    * Where its OpenAI-compatible API starts, `/v1` included: `https://api.openai.com/v1`. A query, such as Azure's
    * `?api-version=…`, is sent with every request; a caller's parameters follow it, but cannot replace its own.
+   * @when always
    */
   readonly baseUrl: string;
-  /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. */
+  /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. @when it needs a key */
   readonly apiKey?: string;
-  /** The models it serves: ids, or patterns where `*` matches anything: `gpt-*`. Fine-tuned models, whose names begin with `ft:`, only where it begins so too. @default ['*'] */
+  /** The models it serves: ids, or patterns where `*` matches anything: `gpt-*`. Fine-tuned models, whose names begin with `ft:`, only where it begins so too. @default ['*'] @when you have several upstreams */
   readonly models?: readonly string[];
-  /** Names callers may use, and what this upstream calls the model: `{ fast: 'vendor/small-3' }`. @default {} */
+  /** Names callers may use, and what this upstream calls the model: `{ fast: 'vendor/small-3' }`. @default {} @when callers must not depend on its names */
   readonly aliases?: Readonly<Record<string, string>>;
-  /** Its share of the calls among upstreams of the same priority. 0 makes it the last resort among them. @default 1 */
+  /** Its share of the calls among upstreams of the same priority. 0 makes it the last resort among them. @default 1 @when several serve the same model */
   readonly weight?: number;
-  /** Lower comes first. The next priority gets a call when no upstream before it could answer. @default 0 */
+  /** Lower comes first. The next priority gets a call when no upstream before it could answer. @default 0 @when it is a fallback */
   readonly priority?: number;
-  /** Headers sent with every request to it. They override the caller's. @default {} */
+  /** Headers sent with every request to it. They override the caller's. @default {} @when it wants more than a bearer token */
   readonly headers?: Readonly<Record<string, string>>;
   /**
    * Names of further headers of the caller that are sent to it. Never `authorization` or `cookie`. All accounts share the
    * `apiKey`: a header such as `openai-organization` lets every caller choose the provider's account that is charged.
    * @default []
+   * @when it reads more of your callers' headers
    */
   readonly forwardHeaders?: readonly string[];
-  /** How long it may take. @default those of `UpstreamTimeouts` */
+  /** How long it may take. @default those of `UpstreamTimeouts` @when it is slower or faster than others */
   readonly timeouts?: UpstreamTimeouts;
   /**
    * Calls under way to it at once, in this process. One account may have two thirds of what the others leave. Beyond that
-   * its calls go to another upstream that serves the model, or get 429 `rate_limit_exceeded`. @default 2_000
+   * its calls go to another upstream that serves the model, or get 429 `rate_limit_exceeded`. @default 2_000 @when it takes less at once
    */
   readonly maxConcurrency?: number;
   /**
    * Whether the gateway asks for the usage of streams (`stream_options.include_usage`), for metering. If the upstream refuses that, streams
-   * of the same model are not asked again for an hour, in this process; the log says so once. @default true
+   * of the same model are not asked again for an hour, in this process; the log says so once. @default true @when it refuses that, or bills for it
    */
   readonly includeUsage?: boolean;
   /**
    * Whether clients get a plain error in place of what it says with 429 and 5xx, which may name your account there, its
    * organization and its limits. The status and `retry-after` stay. The log gets the text, shortened and without keys.
    * @default false (its errors are relayed as they come)
+   * @when your clients must not learn who you buy from
    */
   readonly maskErrors?: boolean;
-  /** The proxy that calls and WebSockets to it go through; `false` is none. @default the option `proxy` */
+  /** The proxy that calls and WebSockets to it go through; `false` is none. @default the option `proxy` @when it is reached in another way than the others */
   readonly proxy?: string | false;
 }
 

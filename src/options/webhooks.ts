@@ -1,21 +1,27 @@
 import { checkKeys, isObject, refuseOption } from './kinds.ts';
 
-/** Deliveries. How events are delivered to webhooks. Durations are milliseconds. */
+/** How events are delivered to webhooks, and how long they are kept. Durations are milliseconds. */
 export interface DeliveryOptions {
-  /** The waits before attempts 2, 3, …; at most five, each counted from the end of the attempt before. @default 1 min, 5 min, 30 min, 2 h, 8 h */
+  /**
+   * The waits before attempts 2, 3, …; at most five, each counted from the end of the attempt before.
+   * @default 1 min, 5 min, 30 min, 2 h, 8 h
+   * @when your customers' receivers are back sooner, or must be given up sooner
+   */
   readonly retryDelays?: readonly number[];
   /**
    * Whether the `Retry-After` of a receiver's failure (seconds or a date) can postpone the next attempt: it is then due at the later of
    * schedule and `Retry-After`, at most 24 hours after the attempt. It adds no attempts and makes none earlier.
    * @default false: the schedule is the schedule
+   * @when your customers' receivers limit rates and say when they have room
    */
   readonly honorRetryAfter?: boolean;
-  /** The longest that one delivery attempt may take in all. @default 30_000 */
+  /** The longest that one delivery attempt may take in all. @default 30_000 @when receivers that hang must free their places sooner */
   readonly attemptTimeout?: number;
   /**
    * Requests of deliveries under way at once in this process. docs/benchmarks.md shows how many deliveries a second 50, 100, 200
    * and 400 make. Beyond 200, they wait for the processor more and more.
    * @default 200
+   * @when the machine is small, or the receivers are slow and many
    */
   readonly concurrency?: number;
   /**
@@ -24,37 +30,25 @@ export interface DeliveryOptions {
    * needs them. An account's share is a part of what the others leave, so that ten that hang leave room for an eleventh. If
    * your gateway has one account, set it to `concurrency`: that is no limit, and keeps nothing for others.
    * @default a quarter of `concurrency`, rounded up
+   * @when you have one account, or a few large ones
    */
   readonly concurrencyPerAccount?: number;
   /**
    * Of those, requests under way at once to one webhook, in each process. A receiver that hangs never takes more.
    * @default 10
+   * @when one receiver takes most of your events, or none may get so many at once
    */
   readonly concurrencyPerWebhook?: number;
-  /**
-   * Whether webhooks may be plain http. If false, attempts of one that was registered before fail with `http_not_allowed`.
-   * @default false, whatever NODE_ENV says
-   */
-  readonly allowHttp?: boolean;
-  /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] */
-  readonly allowPrivateNetworks?: readonly string[];
-  /**
-   * An egress proxy that all deliveries go through, such as Smokescreen. It resolves the names of receivers, so it decides which addresses they may have;
-   * `allowPrivateNetworks` then judges only what is an address in the URL. @default none
-   */
-  readonly webhookProxy?: string;
-  /** How many deliveries a recovery of one webhook sends again in a second, behind its new events. @default 50 */
-  readonly recoverRate?: number;
-  /** Days that events and ended deliveries are kept. Nothing pending ever expires. @default 30 */
+  /** Days that events and ended deliveries are kept. Nothing pending ever expires. @default 30 @when a law or the size of the database says how long */
   readonly retentionDays?: number;
   /**
    * How often a worker looks for attempts that are due, or will be within twice that time, and for events that other processes have
-   * left. At most 2_000. @default 425
+   * left. At most 2_000. @default 425 @when many workers that are mostly idle share one database
    */
   readonly sweepInterval?: number;
   /**
    * Whether a change stream tells workers at once of what other processes publish. Without it, and where there are no
-   * change streams, they find it by their sweeps. @default false
+   * change streams, they find it by their sweeps. @default false @when events are published in other processes than workers run in, and half a second is long
    */
   readonly changeStreams?: boolean;
 }
@@ -80,20 +74,34 @@ export interface DisabledWebhook {
   readonly userId: string;
   readonly url: string;
   readonly events: readonly string[];
-  /** `gone`: it answered 410. `failing`: it failed everything for `disableAfterDays`. */
+  /** `gone`: it answered 410. `failing`: it failed everything for `webhooks.disableAfterDays`. */
   readonly reason: 'gone' | 'failing';
 }
 
-/** Automatic disabling of webhooks. Off by default. */
-export interface DisableOptions {
-  /** Disables a webhook after this many days of nothing but failed attempts, at least three. 1 to 365. @default never */
+/** Where webhooks may be, and when they are disabled. */
+export interface WebhookOptions {
+  /**
+   * Whether webhooks may be plain http. If false, attempts of one that was registered before fail with `http_not_allowed`.
+   * @default false, whatever NODE_ENV says
+   * @when receivers are in your own network, or you develop one
+   */
+  readonly allowHttp?: boolean;
+  /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] @when receivers are in your own network, or you develop one */
+  readonly allowPrivateNetworks?: readonly string[];
+  /**
+   * An egress proxy that all deliveries go through, such as Smokescreen. It resolves the names of receivers, so it decides which addresses they may have;
+   * `allowPrivateNetworks` then judges only what is an address in the URL. @default none @when requests leave your network through a proxy only
+   */
+  readonly proxy?: string;
+  /** Disables a webhook after this many days of nothing but failed attempts, at least three. 1 to 365. @default never @when customers leave webhooks behind */
   readonly disableAfterDays?: number;
-  /** Disables a webhook that answers 410 Gone. @default false */
+  /** Disables a webhook that answers 410 Gone. @default false @when your customers know that 410 unsubscribes them */
   readonly disableOnGone?: boolean;
   /**
    * Called before a webhook is disabled, so that you can tell its owner. `false`, or a promise of it, keeps it enabled: a
    * failing one for a day, then this is called again; one that is gone until the next 410.
    * @default every such webhook is disabled
+   * @when you tell its owner, or some must stay
    */
   readonly onDisable?: (webhook: DisabledWebhook) => unknown;
 }
@@ -106,11 +114,11 @@ export function checkDays(param: string, days: unknown): void {
 
 /** An event type of the host's own. */
 export interface EventTypeOptions {
-  /** JSON Schema 2020-12 of the event's `data`, an object; `$ref`s may point into its own `$defs`. */
+  /** JSON Schema 2020-12 of the event's `data`, an object; `$ref`s may point into its own `$defs`. @when always */
   readonly schema: Readonly<Record<string, unknown>>;
-  /** A `data` that fits the schema. It is documentation, and test events carry it. */
+  /** A `data` that fits the schema. It is documentation, and test events carry it. @when always */
   readonly example: Readonly<Record<string, unknown>>;
-  /** When it is sent, in a sentence. @default '' */
+  /** When it is sent, in a sentence. @default '' @when its name does not say it all */
   readonly description?: string;
 }
 

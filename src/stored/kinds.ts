@@ -105,7 +105,7 @@ interface KindRow {
   readonly bringsItems?: 'output';
   /** Under which name of `credits.storedPrices` calls about it are charged. @default they are free, and have no usage */
   readonly pricedAs?: StoredUsage['kind'];
-  /** Whether upstreams keep it until it is deleted. @default false: it is forgotten after `storedRetentionDays` */
+  /** Whether upstreams keep it until it is deleted. @default false: it is forgotten after 30 days */
   readonly isKept?: boolean;
   /** Whether a second one, which nobody knows of, takes room or costs something: a call that makes one is sent once. @default false */
   readonly isMadeOnce?: boolean;

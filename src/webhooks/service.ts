@@ -4,7 +4,6 @@ import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { storeInFreeSlot } from '../mongo/free-slot.ts';
 import { type Page, readAccountPage } from '../mongo/list-page.ts';
-import type { ResolvedOptions } from '../options/options.ts';
 import {
   changeByPipeline,
   type StoredDisabling,
@@ -42,7 +41,9 @@ function present<T extends object>(fields: T) {
   return Object.fromEntries(entries) as { [Name in keyof T]: Exclude<T[Name], null> };
 }
 
-export interface WebhookServiceDeps extends Pick<ResolvedOptions, 'maxWebhooks'> {
+export interface WebhookServiceDeps {
+  /** The most that one account may have. */
+  readonly maxWebhooks: number;
   readonly webhooks: WebhookModel;
   readonly sealer: Sealer;
   /** The known event types. */

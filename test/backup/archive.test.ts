@@ -22,7 +22,7 @@ describe('The archive of docs/backup.md', () => {
     database = await freshDatabase();
     archived = database.connection.getClient().db(`${database.connection.name}_archive`);
     receiver = await startReceiver();
-    live = await startGateway({ mongo: database.connection, retentionDays: 30 });
+    live = await startGateway({ mongo: database.connection, deliveries: { retentionDays: 30 } });
     await live.gateway.webhooks.create('usr_1', { url: receiver.url, events: [type] });
   });
   after(async () => {

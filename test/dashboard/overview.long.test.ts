@@ -37,8 +37,8 @@ describe('the first page of the dashboard', function () {
         initialBalance: 500,
         expectedOutputTokens: 100,
       },
-      disableOnGone: true,
-      retryDelays: [],
+      webhooks: { disableOnGone: true },
+      deliveries: { retryDelays: [] },
       dashboard: {
         path: '/customers/dashboard',
         authenticate: ({ headers }) => (headers.cookie === 'host=usr_new' ? { userId: 'usr_new' } : null),

@@ -1,7 +1,6 @@
 import mongoose, { type Connection } from 'mongoose';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
-import type { ModelGatewayOptions } from '../../src/index.ts';
-import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { type LiveGateway, startGateway, type TestOptions } from '../support/gateway.ts';
 import { dropLater, freshUri } from '../support/mongo.ts';
 import { eventually } from '../support/until.ts';
 
@@ -27,14 +26,13 @@ export interface Scene extends LiveGateway {
   delivery(id: string, holds?: (delivery: any) => boolean, within?: number): Promise<any>;
 }
 
-export async function startScene(options: Partial<ModelGatewayOptions> = {}): Promise<Scene> {
+export async function startScene(options: TestOptions = {}): Promise<Scene> {
   const connection = await mongoose.createConnection(freshUri()).asPromise();
   const live = await startGateway({
     mongo: connection,
-    sweepInterval: 50,
-    managementRateLimit: 1_000_000,
-    readRateLimit: 1_000_000,
     ...options,
+    deliveries: { sweepInterval: 50, ...options.deliveries },
+    limits: { writesPerMinute: 1_000_000, readsPerMinute: 1_000_000, ...options.limits },
   });
   const delivery: Scene['delivery'] = (id, holds = () => true, within = 30_000) =>
     eventually(async () => (await live.call('GET', `/v1/deliveries/${id}`)).body, holds, within);

@@ -1,9 +1,10 @@
 import { expect } from 'chai';
+import { variables } from '../../src/cli/config/variables.ts';
 import type { ModelGatewayOptions } from '../../src/index.ts';
 import { resolveOptions } from '../../src/options/resolve.ts';
 import { documents, documentText } from './documents.ts';
 import { generatedParts, withGeneratedParts } from './generated.ts';
-import { optionTables } from './option-tables.ts';
+import { countOptions, optionTables } from './option-tables.ts';
 
 /** Every option, as the error about one that is not names them. */
 function optionNames(): string[] {
@@ -30,9 +31,22 @@ describe('What npm run docs:generate writes', () => {
 
   it('has every option of the gateway', () => {
     const names = optionNames();
-    expect(names.length).to.be.greaterThan(40);
+    expect(names.length).to.be.greaterThan(20);
     const tables = optionTables();
     for (const name of names) expect(tables).to.include(`| \`${name}\` |`);
+  });
+
+  it('has 30 options at the top level and 85 in all at most, besides the fields of prices, and 50 variables', () => {
+    const { topLevel, single } = countOptions();
+    const variableCount = Object.keys(variables).length;
+    console.log(`      ${topLevel} options at the top level, ${single} in all, ${variableCount} variables`);
+    expect(topLevel).to.equal(optionNames().length).and.to.be.at.most(30);
+    expect(single).to.be.at.most(85);
+    expect(variableCount).to.be.at.most(50);
+  });
+
+  it('says of each option when to set it', () => {
+    expect(countOptions().unexplained).to.deep.equal([]);
   });
 
   it('describes each option', () => {

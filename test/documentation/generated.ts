@@ -1,8 +1,8 @@
-import { variablesAsMarkdown } from '../../src/cli/config/environment.ts';
+import { formerVariablesAsMarkdown, variablesAsMarkdown } from '../../src/cli/config/environment.ts';
 import { programs } from '../../src/dashboard/page/deliveries/programs.ts';
 import { scaleParts } from '../scale/scale-document.ts';
 import { apiReport } from './api-report.ts';
-import { optionTables } from './option-tables.ts';
+import { formerOptionTable, optionTables } from './option-tables.ts';
 import { commandTables, errorTable, failureTable, metricTable, receiverProgram } from './reference.ts';
 
 /** The parts of documents that `npm run docs:generate` writes, by document and by the name in their markers. */
@@ -11,10 +11,10 @@ export const generatedParts: Readonly<Record<string, Readonly<Record<string, () 
   'docs/commands.md': { commands: commandTables },
   'docs/errors.md': { errors: errorTable },
   'docs/metrics.md': { metrics: metricTable },
-  'docs/options.md': { options: optionTables },
+  'docs/options.md': { options: optionTables, 'former options': formerOptionTable },
   'docs/receiving.md': Object.fromEntries(programs.map(({ name }) => [name, () => receiverProgram(name)])),
   'docs/scale.md': scaleParts,
-  'docs/variables.md': { variables: variablesAsMarkdown },
+  'docs/variables.md': { variables: variablesAsMarkdown, 'former variables': formerVariablesAsMarkdown },
   'docs/webhooks.md': { failures: failureTable },
 };
 

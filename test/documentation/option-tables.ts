@@ -1,22 +1,27 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import ts from 'typescript';
+import { constants, moved } from '../../src/options/renamed.ts';
 import { root } from '../package/tarball.ts';
 
 /** What createModelGateway takes; a table of its own, and one for each interface that it extends. */
 const main = 'ModelGatewayOptions';
 
-/** The interfaces of options that are objects, and of hardenServer. */
+/** The interfaces of options that are objects. */
 const nested: readonly (readonly [heading: string, ...interfaces: string[]])[] = [
   ['`upstreams`, a list', 'UpstreamOptions'],
   ['`timeouts` of an upstream', 'UpstreamTimeouts'],
+  ['`modelCalls`', 'ModelCallOptions'],
+  ['`background`', 'BackgroundOptions'],
+  ['`sockets`', 'SocketOptions'],
+  ['`webhooks`', 'WebhookOptions'],
+  ['`deliveries`', 'DeliveryOptions'],
   ['`limits`', 'LimitOptions', 'RateLimits'],
   ['`quotas`', 'QuotaOptions', 'Quota'],
   ['`credits`', 'CreditOptions', 'ModelPrice', 'StoredPrice'],
   ['`dashboard`', 'DashboardOptions'],
   ['`eventTypes`, by name', 'EventTypeOptions'],
   ['`tracing`', 'TracingOptions'],
-  ['`hardenServer`', 'HardenOptions'],
 ];
 
 /** What an interface adds to the one of its table: where it is found in the options. */
@@ -27,20 +32,16 @@ const places: Readonly<Record<string, string>> = {
   StoredPrice: 'each of `credits.storedPrices`',
 };
 
-/** The options of a gateway, and those of hardenServer. */
-const sources = ['src/options', 'src/http/harden-server.ts'];
+/** Interfaces whose fields are data, and no settings. */
+const prices = ['ModelPrice', 'StoredPrice'];
+
+const folder = 'src/options';
 
 function readInterfaces(): Map<string, ts.InterfaceDeclaration> {
-  const files = sources.flatMap((source) =>
-    source.endsWith('.ts')
-      ? [path.join(root, source)]
-      : readdirSync(path.join(root, source), { recursive: true, encoding: 'utf8' })
-          .filter((name) => name.endsWith('.ts'))
-          .map((name) => path.join(root, source, name)),
-  );
-  const parsed = files.map((file) =>
-    ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true),
-  );
+  const parsed = readdirSync(path.join(root, folder)).map((name) => {
+    const file = path.join(root, folder, name);
+    return ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true);
+  });
   const declared = parsed.flatMap((source) => source.statements.filter(ts.isInterfaceDeclaration));
   return new Map(declared.map((declaration) => [declaration.name.text, declaration]));
 }
@@ -54,34 +55,66 @@ function toCell(comment: string | ts.NodeArray<ts.JSDocComment> | undefined): st
     .trim();
 }
 
-function toRow(member: ts.TypeElement): string {
+function describe(member: ts.TypeElement) {
   const [comment] = ts.getJSDocCommentsAndTags(member).filter(ts.isJSDoc);
-  const tag = comment?.tags?.find(({ tagName }) => tagName.text === 'default');
-  const unstated = member.questionToken ? 'none' : 'required';
-  return `| \`${member.name?.getText()}\` | ${toCell(comment?.comment)} | ${toCell(tag?.comment) || unstated} |`;
+  const tagged = (name: string) => toCell(comment?.tags?.find(({ tagName }) => tagName.text === name)?.comment);
+  return {
+    name: member.name?.getText() ?? '',
+    meaning: toCell(comment?.comment),
+    default: tagged('default') || (member.questionToken ? 'none' : 'required'),
+    when: tagged('when'),
+    /** Whether its own options have a table. */
+    isGroup: tables.some(([, ...names]) => names.some((name) => member.getText().includes(name))),
+  };
+}
+
+const extended = 'ModelHooks';
+const tables: typeof nested = [['The gateway', main], ['Hooks', extended], ...nested];
+
+function readOptions() {
+  const interfaces = readInterfaces();
+  return (name: string) => {
+    const declaration = interfaces.get(name);
+    if (!declaration) throw new Error(`there is no interface ${name} in ${folder}`);
+    return declaration.members.map(describe);
+  };
 }
 
 /** The options as docs/options.md shows them: a Markdown table for each group, out of their doc comments. */
 export function optionTables(): string {
-  const interfaces = readInterfaces();
-  const find = (name: string): ts.InterfaceDeclaration => {
-    const declaration = interfaces.get(name);
-    if (!declaration) throw new Error(`there is no interface ${name} in ${sources.join(' or ')}`);
-    return declaration;
-  };
+  const optionsOf = readOptions();
   const toTable = (name: string): string => {
-    const rows = ['| option | meaning | default |', '|---|---|---|', ...find(name).members.map(toRow)];
-    return (places[name] ? [`${places[name]}:`, '', ...rows] : rows).join('\n');
+    const isData = prices.includes(name);
+    const head = isData ? ['option', 'meaning', 'default'] : ['option', 'meaning', 'default', 'set it when'];
+    const rows = optionsOf(name).map((option) => [
+      ...[`\`${option.name}\``, option.meaning, option.default],
+      ...(isData ? [] : [option.when]),
+    ]);
+    const [top, ...lines] = [head, ...rows].map((cells) => `| ${cells.join(' | ')} |`.replace(/ {2,}/g, ' '));
+    const table = [top, `|${head.map(() => '---|').join('')}`, ...lines];
+    return (places[name] ? [`${places[name]}:`, '', ...table] : table).join('\n');
   };
-  const toHeading = (name: string): string => {
-    const [comment] = ts.getJSDocCommentsAndTags(find(name)).filter(ts.isJSDoc);
-    return toCell(comment?.comment).replace(/\..*/, '');
-  };
-  const extended = find(main).heritageClauses?.flatMap(({ types }) => types.map((type) => type.getText())) ?? [];
-  const tables: typeof nested = [
-    ['The gateway', main],
-    ...extended.map((name) => [toHeading(name), name] as const),
-    ...nested,
-  ];
   return tables.map(([heading, ...names]) => [`## ${heading}`, ...names.map(toTable)].join('\n\n')).join('\n\n');
+}
+
+/** How many options there are, prices aside, and which do not say when to set them. */
+export function countOptions() {
+  const optionsOf = readOptions();
+  const names = tables.flatMap(([, ...interfaces]) => interfaces).filter((name) => !prices.includes(name));
+  const single = names.flatMap((name) => optionsOf(name).filter(({ isGroup }) => !isGroup));
+  return {
+    topLevel: optionsOf(main).length + optionsOf(extended).length,
+    single: single.length,
+    unexplained: single.filter(({ when }) => when === '').map(({ name }) => name),
+  };
+}
+
+/** Options that there once were, and what takes their place: a Markdown table. */
+export function formerOptionTable(): string {
+  const rows = [
+    ...Object.entries(moved).map(([before, now]) => `| \`${before}\` | \`${now}\` |`),
+    ...Object.entries(constants).map(([before, value]) => `| \`${before}\` | fixed at ${value} |`),
+    '| those of `hardenServer` | set [properties of the server](mounting.md#slow-clients) after the call |',
+  ];
+  return ['| before | now |', '|---|---|', ...rows].join('\n');
 }

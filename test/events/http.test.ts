@@ -95,7 +95,7 @@ describe('events over HTTP', () => {
   }
 
   it('are not limited by managementRateLimit, since a billing service publishes many', async () => {
-    const busy = await startGateway({ managementRateLimit: 2 });
+    const busy = await startGateway({ limits: { writesPerMinute: 2 } });
     const statuses = [];
     for (let i = 0; i < 4; i += 1) statuses.push((await busy.call('POST', '/v1/events', event)).status);
     expect(statuses).to.deep.equal([201, 201, 201, 201]);

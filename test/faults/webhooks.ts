@@ -12,8 +12,7 @@ export async function registerWebhooks(
   const gateway = await createModelGateway({
     mongo: cluster.connection,
     secretKeys: [secretKey],
-    allowHttp: true,
-    allowPrivateNetworks: ['127.0.0.0/8'],
+    webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
   });
   const made: { id: string; name: string }[] = [];
   for (const name of names) {

@@ -11,8 +11,7 @@ export async function startProcess(settings: Settings, isWorker: boolean) {
   const gateway = await createModelGateway({
     ...loopbackOptions,
     ...settings,
-    retryDelays: [2_000, 2_000],
-    concurrencyPerWebhook: 2,
+    deliveries: { retryDelays: [2_000, 2_000], concurrencyPerWebhook: 2 },
   });
   const api = await listen(express().use(gateway.router));
   const operations = await listen(createOperationsListener(gateway));

@@ -28,8 +28,7 @@ describe('a gateway with an upstream and a webhook', () => {
     upstream = await ScriptedUpstream.start();
     live = await startGateway({
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: 'upstream-key' }],
-      retryDelays: [30, 40, 50, 60, 70],
-      attemptTimeout,
+      deliveries: { retryDelays: [30, 40, 50, 60, 70], attemptTimeout },
     });
   });
   after(async () => {

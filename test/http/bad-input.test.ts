@@ -12,11 +12,8 @@ describe('bad input', () => {
 
   before(async () => {
     live = await startGateway({
-      allowHttp: false,
-      allowPrivateNetworks: [],
-      modelBodyLimit: 300_000,
-      managementRateLimit: 100_000,
-      readRateLimit: 100_000,
+      webhooks: { allowHttp: false, allowPrivateNetworks: [] },
+      limits: { modelBodyBytes: 300_000, writesPerMinute: 100_000, readsPerMinute: 100_000 },
     });
   });
   after(() => live.close());

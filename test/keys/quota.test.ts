@@ -52,7 +52,7 @@ describe('the number of keys an account may have', () => {
 describe('an API key made over HTTP', () => {
   let live: LiveGateway;
   before(async () => {
-    live = await startGateway({ maxApiKeys: 2 });
+    live = await startGateway({ limits: { apiKeys: 2 } });
   });
   after(() => live.close());
 

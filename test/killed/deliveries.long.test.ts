@@ -9,11 +9,12 @@ import { eventually } from '../support/until.ts';
 import { describeKills, type Row, type Stage } from './harness.ts';
 
 /** A receiver, a gateway here, and what other processes need to serve the same accounts. */
-async function openScene({ start, defer }: Stage, options: { retryDelays: number[]; recoverRate?: number }) {
+async function openScene({ start, defer }: Stage, retryDelays: number[], fixed: { recoverRate?: number } = {}) {
   const secretKeys = [newSecretKey()];
   const receiver = await startReceiver(200);
   defer(receiver.stop);
-  const scene = await startScene({ ...options, secretKeys });
+  const options = { secretKeys, fixed };
+  const scene = await startScene({ ...options, deliveries: { retryDelays } });
   defer(scene.close);
   const uri = uriOf(scene.connection.name);
   const { key } = await (scene.gateway as ModelGateway).keys.create({ userId: 'usr_1', scopes });
@@ -21,7 +22,7 @@ async function openScene({ start, defer }: Stage, options: { retryDelays: number
     scene,
     receiver,
     async process() {
-      const started = await start({ uri, options: { ...options, secretKeys, sweepInterval: 100 } });
+      const started = await start({ uri, options: { ...options, deliveries: { retryDelays, sweepInterval: 100 } } });
       return {
         ...started,
         // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
@@ -47,7 +48,7 @@ const rows: Row[] = [
     killed: 'after a third of it',
     holds: 'another process continues it, loses nothing and resends only what was in flight',
     async show(stage) {
-      const { scene, receiver, process } = await openScene(stage, { retryDelays: [], recoverRate: 100 });
+      const { scene, receiver, process } = await openScene(stage, [], { recoverRate: 100 });
       const webhookId = await scene.webhook(receiver.url);
       const failed = await storeEnded(scene.connection, webhookId, Array(150).fill('failed'));
       await scene.call('PATCH', `/v1/webhooks/${webhookId}`, { active: false });
@@ -89,7 +90,7 @@ const rows: Row[] = [
     killed: 'before the answer',
     holds: 'the delivery has its six scheduled attempts and can be resent after the lease',
     async show(stage) {
-      const { scene, receiver, process } = await openScene(stage, { retryDelays: [3_000, 0, 0, 0, 0] });
+      const { scene, receiver, process } = await openScene(stage, [3_000, 0, 0, 0, 0]);
       await scene.webhook(receiver.url);
       receiver.answers(500, hang, 500);
       const other = await process();
@@ -115,7 +116,7 @@ const rows: Row[] = [
     killed: 'before the answer',
     holds: 'another process makes its one attempt',
     async show(stage) {
-      const { scene, receiver, process } = await openScene(stage, { retryDelays: [0] });
+      const { scene, receiver, process } = await openScene(stage, [0]);
       const webhookId = await scene.webhook(receiver.url);
       await scene.gateway.close();
       receiver.answers(hang, 200);

@@ -1,13 +1,12 @@
 import express from 'express';
 import mongoose from 'mongoose';
-import type { ModelGatewayOptions } from '../../src/index.ts';
 import { openLedger } from '../accounting/usage/ledger.ts';
-import { createGateway } from '../support/gateway.ts';
+import { createGateway, type TestOptions } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 
 /** What a process is told, as JSON in PROCESS_CONFIG: the options of the gateway that it serves on loopback, or the quota with which it does nothing but count usage. */
 export type ProcessConfig = { readonly uri: string } & (
-  | { readonly options: Omit<ModelGatewayOptions, 'mongo'> }
+  | { readonly options: Omit<TestOptions, 'mongo'> }
   | { readonly daily: number }
 );
 

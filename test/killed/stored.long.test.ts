@@ -42,7 +42,7 @@ async function openScene({ start, defer }: Stage) {
       { name: 'files', baseUrl: files.baseUrl, models: ['m'] },
       { name: 'sockets', baseUrl: sockets.baseUrl, models: ['talk', 'hear'], priority: 1 },
     ],
-    backgroundPollInterval: 200,
+    background: { pollInterval: 200 },
   };
   // makes the key, and the account's credits
   const operator = await createGateway({ ...options, mongo: database.connection });

@@ -26,6 +26,6 @@ describe('Change streams on a database that offers none', () => {
     await watch.close();
 
     expect(streams).to.have.length(2);
-    expect(warnings.at(-1)).to.match(/^changeStreams: this database offers none/);
+    expect(warnings.at(-1)).to.match(/^deliveries\.changeStreams: this database offers none/);
   });
 });

@@ -27,7 +27,7 @@ describe('The deliveries that have ended', () => {
       ...loopbackOptions,
       mongo: database.connection,
       secretKeys: [newSecretKey()],
-      retryDelays: [50],
+      deliveries: { retryDelays: [50] },
     };
     gateways = [await createModelGateway(options), await createModelGateway(options)];
     for (const gateway of gateways) await gateway.start();

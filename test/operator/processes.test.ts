@@ -26,7 +26,7 @@ describe('The processes that an operator sees', () => {
       secretKeys: [newSecretKey()],
       upstreams: [{ name: '$one', baseUrl: upstream.baseUrl, apiKey: canary }],
     };
-    live = await startGateway({ ...common, processInterval: 100 });
+    live = await startGateway({ ...common, fixed: { processInterval: 100 } });
     other = await createModelGateway({ ...loopbackOptions, ...common });
   });
   after(async () => {

@@ -22,25 +22,19 @@ function refusal(options: Record<string, unknown>): GatewayError {
 describe('the options of a gateway', () => {
   it('are filled in with the documented defaults, and frozen', () => {
     const options = resolveOptions(required);
-    expect(options).to.include({
-      collectionPrefix: 'gateway_',
-      attemptTimeout: 30_000,
-      allowHttp: false,
-      allowStandalone: false,
-      maxWebhooks: 50,
-      storedRetentionDays: 30,
-      modelBodyLimit: 33_554_432,
-      webhookBodyLimit: 262_144,
-      retentionDays: 30,
-    });
-    expect(options.retryDelays).to.equal(defaultRetryDelays);
-    expect(options.allowPrivateNetworks).to.deep.equal([]);
-    expect(Object.isFrozen(options)).to.equal(true);
+    expect(options).to.include({ collectionPrefix: 'gateway_', allowStandalone: false });
+    expect(options.deliveries).to.include({ attemptTimeout: 30_000, retentionDays: 30, concurrencyPerAccount: 50 });
+    expect(options.limits).to.include({ webhooks: 50, modelBodyBytes: 33_554_432, bodyMemory: 268_435_456 });
+    expect(options.webhooks.allowHttp).to.equal(false);
+    expect(options.deliveries.retryDelays).to.equal(defaultRetryDelays);
+    expect(options.webhooks.allowPrivateNetworks).to.deep.equal([]);
+    expect([options, options.limits, options.deliveries].every(Object.isFrozen)).to.equal(true);
   });
 
   it('fall back to the default when the value is undefined', () => {
     expect(
-      resolveOptions({ ...required, maxWebhooks: undefined } as unknown as ModelGatewayOptions).maxWebhooks,
+      resolveOptions({ ...required, limits: { webhooks: undefined } } as unknown as ModelGatewayOptions).limits
+        .webhooks,
     ).to.equal(50);
   });
 
@@ -48,15 +42,15 @@ describe('the options of a gateway', () => {
     ['mongo', { mongo: '' }, /required/],
     ['secretKeys', { secretKeys: [] }, /required/],
     ['secretKeys', { secretKeys: undefined }, /openssl rand -base64 32/],
-    ['retryDelay', { retryDelay: [1] }, /is not an option; there are .*retryDelays/],
-    ['retryDelays', { retryDelays: [1, 2, 3, 4, 5, 6] }, /at most 5/],
-    ['retryDelays[1]', { retryDelays: [1, -2] }, /whole number of milliseconds/],
-    ['retryDelays[0]', { retryDelays: ['1m'] }, /whole number of milliseconds/],
-    ['processInterval', { processInterval: 60_001 }, /from 100 to 60000, not 60001/],
-    ['attemptTimeout', { attemptTimeout: 30_001 }, /from 1 to 30000, not 30001/],
-    ['concurrency', { concurrency: 0 }, /from 1/],
-    ['maxWebhooks', { maxWebhooks: 1.5 }, /whole number/],
-    ['sweepInterval', { sweepInterval: 2_001 }, /to 2000/],
+    ['retryDelay', { retryDelay: [1] }, /is not an option; there are .*deliveries/],
+    ['deliveries.retryDelay', { deliveries: { retryDelay: [1] } }, /is not an option; there are .*retryDelays/],
+    ['deliveries.retryDelays', { deliveries: { retryDelays: [1, 2, 3, 4, 5, 6] } }, /at most 5/],
+    ['deliveries.retryDelays[1]', { deliveries: { retryDelays: [1, -2] } }, /whole number of milliseconds/],
+    ['deliveries.retryDelays[0]', { deliveries: { retryDelays: ['1m'] } }, /whole number of milliseconds/],
+    ['deliveries.attemptTimeout', { deliveries: { attemptTimeout: 30_001 } }, /from 1 to 30000, not 30001/],
+    ['deliveries.concurrency', { deliveries: { concurrency: 0 } }, /from 1/],
+    ['limits.webhooks', { limits: { webhooks: 1.5 } }, /whole number/],
+    ['deliveries.sweepInterval', { deliveries: { sweepInterval: 2_001 } }, /to 2000/],
     ['drainTimeout', { drainTimeout: -1 }, /from 0 to 3600000/],
     ['logger', { logger: { info: () => {}, warn: () => {} } }, /functions info, warn, error/],
     ['logger', { logger: null }, /functions info, warn, error/],
@@ -65,29 +59,35 @@ describe('the options of a gateway', () => {
     ['usage', { usage: 1 }, /true or false/],
     ['usage', { usage: false, credits: { prices: { '*': {} } } }, /must be true for the option credits/],
     ['usage', { usage: false, quotas: { perUser: { unit: 'tokens' } } }, /must be true for the option quotas/],
-    ['maxApiKeys', { maxApiKeys: 0 }, /whole number/],
+    ['limits.apiKeys', { limits: { apiKeys: 0 } }, /whole number/],
     ['credits.initialBalance', { credits: { prices: { '*': {} }, initialBalance: -1 } }, /from 0/],
     ["credits.prices['*'].cachedInput", { credits: { prices: { '*': { cachedInput: '1' } } } }, /number/],
     ['limits.perkey', { limits: { perkey: {} } }, /is not an option; there are perKey/],
     ['limits.perKey.tokens', { limits: { perKey: { tokens: 1 } } }, /tokensPerMinute/],
     ['limits.perUser.requestsPerMinute', { limits: { perUser: { requestsPerMinute: -1 } } }, /whole number/],
-    ['limits.eventWindow', { limits: { eventWindow: 1 } }, /from 100/],
+    ['limits.eventWindow', { limits: { eventWindow: 1 } }, /fixed at 5 min/],
+    ['limits', { limits: null }, /must be an object/],
+    ['deliveries', { deliveries: null }, /must be an object/],
+    ['limits.bodyMemory', { limits: { modelBodyBytes: 2 ** 30, bodyMemory: 2 ** 30 } }, /from 2147483648/],
     ['limits.shared', { limits: { shared: 1 } }, /true or false/],
     ['quotas.perUser.unit', { quotas: { perUser: { unit: 'words' } } }, /'tokens', 'requests' or 'credits'/],
     ['quotas.perUser.unit', { quotas: { perUser: { unit: 'credits' } } }, /needs the option credits/],
     ['quotas.perUser.daily', { quotas: { perUser: { unit: 'tokens', daily: 0 } } }, /1 or more/],
     ['quotas.thresholds', { quotas: { perUser: { unit: 'tokens' }, thresholds: [0] } }, /percentages/],
     ['authenticate', { authenticate: 'me' }, /must be a function/],
-    ['onDisable', { onDisable: true }, /must be a function/],
-    ['honorRetryAfter', { honorRetryAfter: 'yes' }, /true or false/],
-    ['disableOnGone', { disableOnGone: 'yes' }, /true or false/],
+    ['webhooks.onDisable', { webhooks: { onDisable: true } }, /must be a function/],
+    ['deliveries.honorRetryAfter', { deliveries: { honorRetryAfter: 'yes' } }, /true or false/],
+    ['webhooks.disableOnGone', { webhooks: { disableOnGone: 'yes' } }, /true or false/],
     ['keyGracePeriod', { keyGracePeriod: -1 }, /from 0 to 86400000/],
-    ['usageBacklog', { usageBacklog: 0 }, /from 1 to 10000000/],
-    ['disableAfterDays', { disableAfterDays: 0 }, /from 1 to 365/],
-    ['streamHeartbeat', { streamHeartbeat: 0 }, /from 100 to 3600000/],
-    ['streamHeartbeat', { streamHeartbeat: '15s' }, /from 100 to 3600000/],
-    ['disableAfterDays', { disableAfterDays: '7' }, /from 1 to 365/],
-    ['recoverRate', { recoverRate: 0 }, /from 1 to/],
+    ['webhooks.disableAfterDays', { webhooks: { disableAfterDays: 0 } }, /from 1 to 365/],
+    ['modelCalls.streamHeartbeat', { modelCalls: { streamHeartbeat: 0 } }, /from 100 to 3600000/],
+    ['modelCalls.streamHeartbeat', { modelCalls: { streamHeartbeat: '15s' } }, /from 100 to 3600000/],
+    ['webhooks.disableAfterDays', { webhooks: { disableAfterDays: '7' } }, /from 1 to 365/],
+    ['modelAttempts', { modelAttempts: 2 }, /^modelAttempts: is called modelCalls\.attempts now$/],
+    ['modelCalls', { modelCalls: 3 }, /must be an object/],
+    ['modelCalls.tries', { modelCalls: { tries: 3 } }, /is not an option; there are attempts/],
+    ['recoverRate', { recoverRate: 10 }, /^recoverRate: is no option any more: it is fixed at 50 a second$/],
+    ['limits.syncInterval', { limits: { syncInterval: 10 } }, /fixed at 200 ms/],
     ['credits', { credits: true }, /must be an object/],
     ['credits.prices', { credits: {} }, /must be an object/],
     [

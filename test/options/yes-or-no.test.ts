@@ -3,6 +3,17 @@ import { createModelGateway, GatewayError, type ModelGatewayOptions } from '../.
 import { webhookReceiver } from '../../src/receiver/index.ts';
 
 type Group = Readonly<Record<string, unknown>>;
+type GroupName =
+  | 'modelCalls'
+  | 'background'
+  | 'sockets'
+  | 'webhooks'
+  | 'deliveries'
+  | 'limits'
+  | 'quotas'
+  | 'credits'
+  | 'dashboard'
+  | 'tracing';
 
 /** The paths of the options of a type that are yes or no, those in its groups and lists too: `limits.shared`, `upstreams[0].maskErrors`. */
 type FlagsOf<Options> = {
@@ -10,7 +21,7 @@ type FlagsOf<Options> = {
     ? Name
     : NonNullable<Options[Name]> extends readonly (infer Item extends object)[]
       ? `${Name}[0].${FlagsOf<Item>}`
-      : Name extends 'limits' | 'quotas' | 'credits' | 'dashboard' | 'tracing'
+      : Name extends GroupName
         ? `${Name}.${FlagsOf<NonNullable<Options[Name]>>}`
         : never;
 }[keyof Options & string];
@@ -18,15 +29,15 @@ type FlagsOf<Options> = {
 /** Each yes-or-no option with the least that goes with it. The compiler holds the table to the options: none is missing. */
 const flags: Readonly<Record<FlagsOf<ModelGatewayOptions>, (value: unknown) => Group>> = {
   allowStandalone: (allowStandalone) => ({ allowStandalone }),
-  exposeUpstream: (exposeUpstream) => ({ exposeUpstream }),
-  abortOnDisconnect: (abortOnDisconnect) => ({ abortOnDisconnect }),
+  'modelCalls.exposeUpstream': (exposeUpstream) => ({ modelCalls: { exposeUpstream } }),
+  'modelCalls.abortOnDisconnect': (abortOnDisconnect) => ({ modelCalls: { abortOnDisconnect } }),
   usage: (usage) => ({ usage }),
   serveOpenApi: (serveOpenApi) => ({ serveOpenApi }),
   logRequests: (logRequests) => ({ logRequests }),
-  allowHttp: (allowHttp) => ({ allowHttp }),
-  honorRetryAfter: (honorRetryAfter) => ({ honorRetryAfter }),
-  changeStreams: (changeStreams) => ({ changeStreams }),
-  disableOnGone: (disableOnGone) => ({ disableOnGone }),
+  'webhooks.allowHttp': (allowHttp) => ({ webhooks: { allowHttp } }),
+  'webhooks.disableOnGone': (disableOnGone) => ({ webhooks: { disableOnGone } }),
+  'deliveries.honorRetryAfter': (honorRetryAfter) => ({ deliveries: { honorRetryAfter } }),
+  'deliveries.changeStreams': (changeStreams) => ({ deliveries: { changeStreams } }),
   servesRequests: (servesRequests) => ({ servesRequests }),
   'limits.shared': (shared) => ({ limits: { shared } }),
   'quotas.enforce': (enforce) => ({ quotas: { perUser: { unit: 'tokens' }, enforce } }),
@@ -40,15 +51,14 @@ const neither = ['false', 'true', 'no', '', 0, 1, null, {}, []];
 
 /** The option that is refused. What is checked last is wrong, so that no gateway starts when the value is taken. */
 async function refused(options: Group): Promise<unknown> {
-  const given = { mongo: 'mongodb://127.0.0.1:1/x', secretKeys: ['k1:x'], ...checkedLast, ...options };
+  const limits = { bodyMemory: 1, ...(options.limits as object | undefined) };
+  const given = { mongo: 'mongodb://127.0.0.1:1/x', secretKeys: ['k1:x'], ...options, limits };
   try {
     return await createModelGateway(given as unknown as ModelGatewayOptions);
   } catch (error) {
     return error instanceof GatewayError ? { param: error.param, message: error.message } : error;
   }
 }
-
-const checkedLast = { backgroundPollInterval: 20, backgroundPollLimit: 10 };
 
 describe('a yes-or-no option', () => {
   for (const [param, give] of Object.entries(flags)) {
@@ -58,7 +68,7 @@ describe('a yes-or-no option', () => {
         expect(await refused(give(value)), JSON.stringify(value)).to.deep.equal({ param, message });
       }
       for (const value of [true, false]) {
-        expect(await refused(give(value))).to.have.property('param', 'backgroundPollLimit');
+        expect(await refused(give(value))).to.have.property('param', 'limits.bodyMemory');
       }
     });
   }

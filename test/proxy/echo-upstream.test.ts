@@ -16,7 +16,7 @@ describe('an upstream with all that OpenAI has, behind a gateway', () => {
     upstream = await startEchoUpstream({ wordDelay: 0 });
     live = await startGateway({
       upstreams: [{ name: 'echo', baseUrl: upstream.baseUrl }],
-      backgroundPollInterval: 10,
+      background: { pollInterval: 10 },
     });
     client = new OpenAI({ baseURL: `${live.url}/v1`, apiKey: live.key, maxRetries: 0 });
   });

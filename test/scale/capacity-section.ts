@@ -112,7 +112,7 @@ function assumptions(given: Assumptions): string {
     `- Each member has ${given.memberCores} cores, a volume of ${bytes(given.volumeSize)} that writes ${bytes(given.volumeWrites)}/s, and ${number((given.machineNetwork * 8) / 1e9)} Gbit/s of network each way; mongod uses all of its cores alike. mongod was not measured on more than two.`,
     '- What workers and lists read is in memory. A database larger than the memory was not measured.',
     '- Deliveries succeed at the first attempt. Where receivers fail, multiply by the attempts a delivery of the simulated days below.',
-    `- Events and deliveries are as small as in the benchmark, and are kept ${given.retentionDays} days (\`retentionDays\`).`,
+    `- Events and deliveries are as small as in the benchmark, and are kept ${given.retentionDays} days (\`deliveries.retentionDays\`).`,
     `- With shards, a delivery costs ${given.shardOverhead} times the CPU, because batches go to every shard; each busy core of a gateway needs ${given.mongosCores} of a core for \`mongos\`; three config servers have ${given.configCores} cores each. None of it was measured.`,
     `- Prices a month, in USD: a core with its memory ${given.corePrice}; a gigabyte of volume ${given.storagePrice}; a gigabyte to receivers ${given.receiverTrafficPrice}; a gigabyte between zones ${given.zoneTrafficPrice}, for half of what the primary receives and all that it sends. They are assumptions: put in yours.`,
     '- Nothing is counted for backups, load balancers, monitoring, or the machines of relayed calls.',

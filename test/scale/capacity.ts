@@ -41,7 +41,7 @@ export interface Assumptions {
 
 /** Copies of the data: members of each replica set. */
 const members = 3;
-/** `sweepInterval`. Seconds. */
+/** `deliveries.sweepInterval`. Seconds. */
 const sweepInterval = 0.425;
 const secondsADay = 86_400;
 const daysAMonth = 30;

@@ -33,9 +33,9 @@ export const shardedCollections: readonly ShardedCollection[] = [
 
 /** What stays on the primary shard, and why. */
 export const unshardedCollections: Readonly<Record<string, string>> = {
-  keys: 'an account has at most `maxApiKeys` (100) that work; their unique places are by account, and requests find them by id',
+  keys: 'an account has at most `limits.apiKeys` (100) that work; their unique places are by account, and requests find them by id',
   webhooks:
-    'an account has at most `maxWebhooks` (50); their unique places are by account, and deliveries find them by id',
+    'an account has at most `limits.webhooks` (50); their unique places are by account, and deliveries find them by id',
   stored:
     'one small document for each thing that an upstream keeps; polls claim by time, which MongoDB below 7.0 refuses without the key',
   jobs: 'one for each second in which retries are due, and losing all of them loses nothing',
@@ -51,7 +51,7 @@ export const unshardedCollections: Readonly<Record<string, string>> = {
 
 /** Queries of sharded collections that go to every shard, as `shapeOf` in queries.ts names them, and how often each is made. */
 export const broadcasts: Readonly<Record<string, string>> = {
-  'aggregate deliveries: $expr, $or, claimableAt': 'a sweep: every `sweepInterval` (425 ms) of each worker',
+  'aggregate deliveries: $expr, $or, claimableAt': 'a sweep: every `deliveries.sweepInterval` (425 ms) of each worker',
   'aggregate deliveries: $expr, claimableAt, lease': 'a part of the same command',
   'aggregate events: $expr, fanOut': 'a part of the same command',
   'aggregate deliveries: $expr, state, webhookId': 'a worker takes up to 1,000 due deliveries of many webhooks at once',

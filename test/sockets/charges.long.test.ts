@@ -197,9 +197,9 @@ describe('what accounts are charged for sessions and calls', function () {
       mongo: database.connection,
       secretKeys: [newSecretKey()],
       upstreams: [{ name: 'up', baseUrl: counting.upstream.baseUrl }],
-      modelAttempts: 1,
+      modelCalls: { attempts: 1 },
       credits: { prices },
-      maxApiKeys: rounds * sessionsPerRound,
+      limits: { apiKeys: rounds * sessionsPerRound },
       drainTimeout: 50,
       onUsage: (record: UsageRecord) => void records.push(record),
     };

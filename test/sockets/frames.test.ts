@@ -15,7 +15,7 @@ describe('the messages of a WebSocket', () => {
     upstream = await SocketUpstream.start();
     gateway = await startSocketGateway({
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
-      maxSocketMessageBytes: 2 * mebibyte,
+      fixed: { socketMessageBytes: 2 * mebibyte },
     });
   });
   afterEach(() => {
@@ -196,7 +196,7 @@ describe('the messages of a WebSocket', () => {
   it('that do not come for long end the socket', async () => {
     const live = await startSocketGateway({
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, timeouts: { firstByte: 300 } }],
-      socketIdleTimeout: 200,
+      sockets: { idleTimeout: 200 },
     });
     const client = await SocketClient.open(`${live.url}/realtime?model=talk`, live.key);
     expect(await client.whenClosed()).to.deep.equal({ code: 1000, reason: 'idle' });

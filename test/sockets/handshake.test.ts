@@ -23,7 +23,7 @@ describe('the handshake of a WebSocket', () => {
         { name: 'second', baseUrl: second.baseUrl, priority: 2, models: ['talk', 'claude'] },
       ],
       limits: { perKey: ({ userId }) => (userId === 'usr_limited' ? { requestsPerMinute: 0 } : undefined) },
-      maxSockets: 3,
+      sockets: { maxPerAccount: 3 },
     });
     url = `${gateway.url}/realtime?model=talk`;
   });

@@ -38,9 +38,8 @@ describe('the memory that WebSockets take', () => {
   function start(): Promise<SocketGateway> {
     return startSocketGateway({
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
-      modelBodyLimit: mebibyte,
-      maxSocketMessageBytes: mebibyte,
-      bodyMemory,
+      limits: { modelBodyBytes: mebibyte, bodyMemory },
+      fixed: { socketMessageBytes: mebibyte },
       onRequest: () => beforeRequest,
     });
   }

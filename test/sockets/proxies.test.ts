@@ -48,7 +48,7 @@ describe('upstreams behind a proxy', () => {
     ownProxy.hosts['own.invalid'] = Number(new URL(upstream.baseUrl).port);
     gateway = await startSocketGateway({
       proxy: proxy.url(credentials),
-      modelAttempts: 1,
+      modelCalls: { attempts: 1 },
       logger,
       upstreams: [
         of('far', { priority: 0 }),
@@ -136,7 +136,7 @@ describe('upstreams behind a proxy', () => {
 
   it('that refuse are asked once, and the next upstream is tried', async () => {
     const retrying = await startSocketGateway({
-      modelAttempts: 3,
+      modelCalls: { attempts: 3 },
       upstreams: [
         of('twice', { name: 'first', proxy: proxy.url('somebody:canary-wrong'), priority: 0 }),
         of('twice', { name: 'second', baseUrl: upstream.baseUrl, proxy: false }),

@@ -23,7 +23,7 @@ describe('a realtime session', () => {
           forwardHeaders: ['openai-safety-identifier'],
         },
       ],
-      exposeUpstream: true,
+      modelCalls: { exposeUpstream: true },
     });
   });
   afterEach(() => {

@@ -4,10 +4,10 @@ import { createServer as createTlsServer } from 'node:https';
 import express from 'express';
 import OpenAI from 'openai';
 import { WebSocket } from 'ws';
-import { type ModelGateway, type ModelGatewayOptions, scopes, type UsageRecord } from '../../src/index.ts';
+import { type ModelGateway, scopes, type UsageRecord } from '../../src/index.ts';
 import { RealtimeSecrets } from '../../src/sockets/secrets.ts';
 import { type SocketDependencies, Sockets } from '../../src/sockets/sockets.ts';
-import { createGateway } from '../support/gateway.ts';
+import { createGateway, type TestOptions } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
 import { createTestProxy, type TestProxyOptions } from '../support/model-proxy.ts';
@@ -45,7 +45,7 @@ export interface SocketGateway {
   close(): Promise<void>;
 }
 
-export async function startSocketGateway(options: Partial<ModelGatewayOptions>): Promise<SocketGateway> {
+export async function startSocketGateway(options: TestOptions): Promise<SocketGateway> {
   const database = await freshDatabase();
   const usage: UsageRecord[] = [];
   const onUsage = (record: UsageRecord) => void usage.push(record);

@@ -28,8 +28,8 @@ export function large(id: string, fields: object = {}): Script {
 /** An upstream that makes responses in the background, and two processes on one database. */
 export type BackgroundSetup = Awaited<ReturnType<typeof startBackground>>;
 
-/** @param backgroundPollInterval of both processes, of which one polls. Milliseconds. */
-export async function startBackground(backgroundPollInterval: number) {
+/** @param pollInterval of both processes, of which one polls. Milliseconds. */
+export async function startBackground(pollInterval: number) {
   const database = await freshDatabase();
   const upstream = await ScriptedUpstream.start();
   const logger = recordingLogger();
@@ -50,8 +50,7 @@ export async function startBackground(backgroundPollInterval: number) {
     secretKeys: [newSecretKey()],
     upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
     credits: { prices: { '*': { input: 1_000, output: 1_000 } }, initialBalance: 10 },
-    backgroundPollInterval,
-    backgroundPollLimit: Math.max(50, backgroundPollInterval),
+    background: { pollInterval },
     onUsage: (record: UsageRecord) => void records.push(record),
     logger,
   };

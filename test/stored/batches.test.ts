@@ -29,8 +29,7 @@ describe('batches', () => {
       upstreams: [
         { name: 'one', baseUrl: provider.baseUrl, apiKey: 'sk-up', models: ['m', 'n', 'fast'], aliases: { fast: 'm' } },
       ],
-      backgroundPollInterval: 20,
-      backgroundPollLimit: 50,
+      background: { pollInterval: 20 },
       credits: {
         prices: {
           '*': { input: 1_000, output: 1_000, batch: 0.5 },
@@ -156,7 +155,7 @@ describe('batches', () => {
   it('are counted before a file that they have made is deleted', async () => {
     const slow = await startGateway({
       upstreams: [{ name: 'one', baseUrl: provider.baseUrl }],
-      backgroundPollInterval: 60_000,
+      background: { pollInterval: 60_000 },
       onUsage: (record) => {
         if (!record.stored) records.push(record);
       },

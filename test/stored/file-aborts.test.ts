@@ -142,9 +142,8 @@ describe('a file on its way', () => {
           timeouts: { firstByte: limit, betweenChunks: limit },
         },
       ],
-      maxFiles: 2,
-      maxFileBytes: large,
-      modelAttempts: 1,
+      limits: { files: 2, fileBytes: large },
+      modelCalls: { attempts: 1 },
       drainTimeout,
       credits: { prices: { '*': { input: 1, output: 1 } } },
     });

@@ -28,7 +28,7 @@ describe('files, uploads and vector stores', () => {
     gateway = await startGateway({
       mongo: database.connection,
       upstreams: [{ name: 'one', baseUrl: provider.baseUrl, apiKey: 'sk-up' }],
-      maxFileBytes: 64 * mebibyte,
+      limits: { fileBytes: 64 * mebibyte },
     });
     const { key } = await gateway.gateway.keys.create({ userId: 'usr_2' });
     const clientOf = (apiKey: string) => new OpenAI({ apiKey, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
@@ -104,7 +104,7 @@ describe('files, uploads and vector stores', () => {
     });
 
     it('are as many as an account may have', async () => {
-      const few = await startGateway({ upstreams: [{ name: 'one', baseUrl: provider.baseUrl }], maxFiles: 1 });
+      const few = await startGateway({ upstreams: [{ name: 'one', baseUrl: provider.baseUrl }], limits: { files: 1 } });
       const one = new OpenAI({ apiKey: few.key, baseURL: `${few.url}/v1`, maxRetries: 0 });
       await newFile('one', 'user_data', one);
       const refused = await failure(newFile('two', 'user_data', one));
@@ -305,10 +305,8 @@ describe('files, uploads and vector stores', () => {
     });
 
     it('may take longer than the server gives other requests', async () => {
-      const server = hardenServer(
-        createServer((req, res) => gateway.gateway.router(req, res)),
-        { headersTimeout: 100, requestTimeout: 100, connectionsCheckingInterval: 20 },
-      );
+      const server = hardenServer(createServer((req, res) => gateway.gateway.router(req, res)));
+      Object.assign(server, { headersTimeout: 100, requestTimeout: 100, connectionsCheckingInterval: 20 });
       const port = await listenOn(server);
       provider.onUpload = (req, res) => {
         req.resume().on('end', () => res.end('{"id":"file-slow","object":"file"}'));

@@ -31,7 +31,7 @@ describe('the name of a fine-tuned model', () => {
           aliases: { small: 'm-small' },
         },
       ],
-      backgroundPollInterval: 20,
+      background: { pollInterval: 20 },
       onUsage: ({ endpoint }) => {
         if (endpoint === '/fine_tuning/jobs') ended += 1;
       },

@@ -28,8 +28,7 @@ describe('fine-tuning', () => {
         // serves every model, too, and is asked later
         { name: 'two', baseUrl: other.baseUrl, models: ['*'], priority: 1 },
       ],
-      backgroundPollInterval: 20,
-      backgroundPollLimit: 50,
+      background: { pollInterval: 20 },
       credits: { prices: { '*': { input: 1, output: 1, training: 1_000 } }, initialBalance: 10 },
       onUsage: (record) => {
         if (record.endpoint === '/fine_tuning/jobs') records.push(record);
@@ -235,7 +234,7 @@ describe('fine-tuning', () => {
       const only = await startGateway({
         mongo: database.connection,
         upstreams: [{ name: 'one', baseUrl: provider.baseUrl, models: ['*'] }],
-        backgroundPollInterval: 20,
+        background: { pollInterval: 20 },
       });
       const { key } = await only.gateway.keys.create({ userId: 'usr_2' });
       const by = clientOf(key, only);

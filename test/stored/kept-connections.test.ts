@@ -33,7 +33,7 @@ for (const [how, end] of Object.entries(ends)) {
       gateway = await startGateway({
         mongo: database.connection,
         upstreams: [{ name: 'a', baseUrl: upstream.baseUrl }],
-        modelAttempts: 1,
+        modelCalls: { attempts: 1 },
       });
       client = new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
       let made = 0;

@@ -177,7 +177,7 @@ describe('what upstreams keep, where something goes wrong', () => {
   });
 
   it('is forgotten when it is deleted, and its upstream does not know it any more', async () => {
-    scene = await startScene({ maxFiles: 1 });
+    scene = await startScene({ limits: { files: 1 } });
     const { client, provider } = scene;
     const id = await upload(client);
     provider.forget(id);
@@ -187,7 +187,7 @@ describe('what upstreams keep, where something goes wrong', () => {
   });
 
   it('is no more than maxFiles, also where many are made at once or completed late', async () => {
-    scene = await startScene({ maxFiles: 2, maxFileBytes: 1_000 });
+    scene = await startScene({ limits: { files: 2, fileBytes: 1_000 } });
     const { client } = scene;
     const bytes = 1;
     const begin = () => client.uploads.create({ bytes, filename: 'b', mime_type: 'text/plain', purpose: 'user_data' });
@@ -296,7 +296,7 @@ describe('what upstreams keep, where something goes wrong', () => {
   });
 
   it('does not open the breaker of an account whose uploads are too large, or count as waiting for an answer', async () => {
-    scene = await startScene({ maxFileBytes: 1_000 });
+    scene = await startScene({ limits: { fileBytes: 1_000 } });
     const { gateway, provider, client } = scene;
     provider.onUpload = (req) => void req.resume();
     const chunk = `10000\r\n${'x'.repeat(0x10000)}\r\n`;

@@ -29,7 +29,7 @@ describe('What an account keeps', () => {
     gateway = await startGateway({
       mongo: database.connection,
       upstreams: [{ name: 'one', baseUrl: provider.baseUrl, apiKey: 'sk-up' }],
-      backgroundPollInterval: 50,
+      background: { pollInterval: 50 },
     });
     client = clientOf(gateway.key);
     strangersKey = (await gateway.gateway.keys.create({ userId: 'usr_2' })).key;

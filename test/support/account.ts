@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI from 'openai';
-import type { ModelGatewayOptions } from '../../src/index.ts';
 import { verifySignature } from '../../src/receiver/index.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
-import { type LiveGateway, startGateway } from './gateway.ts';
+import { type LiveGateway, startGateway, type TestOptions } from './gateway.ts';
 import { json, ScriptedUpstream } from './upstream.ts';
 
 /** An event as a webhook got it, its signature checked. */
@@ -43,7 +42,7 @@ function toEvent({ headers, body }: { headers: NodeJS.Dict<string | string[]>; b
  * Starts a gateway over an upstream that answers every call alike.
  * @param usage what the upstream says each call has used
  */
-export async function startAccount(usage: object, options: Partial<ModelGatewayOptions>): Promise<LiveAccount> {
+export async function startAccount(usage: object, options: TestOptions): Promise<LiveAccount> {
   const upstream = await ScriptedUpstream.start();
   upstream.script = json(200, { choices: [{}], usage });
   const live = await startGateway({ upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }], ...options });

@@ -1,13 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import express from 'express';
 import type { Connection } from 'mongoose';
-import {
-  createModelGateway,
-  type Logger,
-  type ModelGateway,
-  type ModelGatewayOptions,
-  scopes,
-} from '../../src/index.ts';
+import { openGateway } from '../../src/gateway/open.ts';
+import { type Logger, type ModelGateway, type ModelGatewayOptions, scopes } from '../../src/index.ts';
+import { type Fixed, fixed } from '../../src/options/fixed.ts';
+import { resolveOptions } from '../../src/options/resolve.ts';
 import { listen } from './listen.ts';
 import { silentLogger } from './logger.ts';
 import { gatewayDatabase } from './mongo.ts';
@@ -32,20 +29,24 @@ export interface LiveGateway {
 
 /** Options every test gateway has: loopback receivers over http, no noise. */
 export const loopbackOptions = {
-  allowHttp: true,
-  allowPrivateNetworks: ['127.0.0.0/8'],
+  webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
   logger: silentLogger,
 } satisfies Partial<ModelGatewayOptions>;
 
+/** Options of a test's gateway, and what is not as in every gateway. */
+export type TestOptions = Partial<ModelGatewayOptions> & { readonly fixed?: Partial<Fixed> };
+
 /** A gateway that nobody serves and that makes no deliveries yet, with these options and {@link loopbackOptions}. */
-export function createGateway(
-  options: Partial<ModelGatewayOptions> & Pick<ModelGatewayOptions, 'mongo'>,
-): Promise<ModelGateway> {
-  return createModelGateway({ secretKeys: [newSecretKey()], ...loopbackOptions, ...options });
+export async function createGateway(options: TestOptions & Pick<ModelGatewayOptions, 'mongo'>): Promise<ModelGateway> {
+  const { fixed: replaced, ...given } = options;
+  const values = { ...fixed, ...replaced };
+  const webhooks = { ...loopbackOptions.webhooks, ...given.webhooks };
+  const all = { secretKeys: [newSecretKey()], ...loopbackOptions, ...given, webhooks };
+  return openGateway(resolveOptions(all, values), values);
 }
 
 /** Starts a gateway and serves it; with `mongo`, in that database. */
-export async function startGateway(options: Partial<ModelGatewayOptions> = {}): Promise<LiveGateway> {
+export async function startGateway(options: TestOptions = {}): Promise<LiveGateway> {
   const database = options.mongo ? undefined : await gatewayDatabase();
   const { logger = silentLogger } = options;
   /** Whether nothing of it can still come to its database when it has closed. */

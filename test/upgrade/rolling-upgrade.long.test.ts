@@ -79,7 +79,7 @@ describe('Two versions at once, on a database that this version wrote', function
     const gateway = await create({
       ...loopbackOptions,
       ...fixtureOptions,
-      retryDelays: [200, 200, 200],
+      deliveries: { retryDelays: [200, 200, 200] },
       mongo: database.uri,
       secretKeys: [fixture.secretKey],
       indexes,

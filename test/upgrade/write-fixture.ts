@@ -7,7 +7,7 @@ import mongoose from 'mongoose';
 import { startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
 import { createModelGateway, scopes } from '../../src/index.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
@@ -29,7 +29,7 @@ const options = {
   secretKeys: [secretKey],
   upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
 };
-const gateway = await createModelGateway(options);
+const gateway = await createGateway({ ...options, fixed: { limitEventWindow: 100 } });
 const server = await listen((req, res) => gateway.router(req, res));
 await gateway.start();
 

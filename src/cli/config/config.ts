@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net';
 import { GatewayError } from '../../errors.ts';
-import { refuseOption } from '../../options/kinds.ts';
+import { isObject, refuseOption } from '../../options/kinds.ts';
 import type { ModelGatewayOptions } from '../../options/options.ts';
 import { resolveOptions } from '../../options/resolve.ts';
 import { type Environment, misspelled, omitUndefined, readSettings, settingOf } from './environment.ts';
@@ -87,19 +87,63 @@ function databaseSettings(settings: Settings) {
   };
 }
 
+/** What options are checked with where these are not theirs to say. */
+const checkedElsewhere = { mongo: 'checked elsewhere', secretKeys: ['checked elsewhere'] };
+
 type GatewayOptions = Omit<Partial<ModelGatewayOptions>, 'mongo' | 'secretKeys'>;
 
-/** The options that the environment sets, by the names that the package gives them. */
+/** Options that OPTIONS_FILE cannot set, and what does. */
+const notInFile: Readonly<Record<string, string>> = {
+  mongo: 'is set by MONGODB_URI',
+  secretKeys: 'is set by SECRET_KEYS',
+  upstreams: 'is set by UPSTREAMS_FILE',
+  proxy: 'is set by HTTPS_PROXY and HTTP_PROXY',
+  'webhooks.allowHttp': 'is set by ALLOW_HTTP',
+  'webhooks.allowPrivateNetworks': 'is set by ALLOW_PRIVATE_NETWORKS',
+  servesRequests: 'is set by ROLE',
+  logger: "is the server's own; LOG_LEVEL says what it writes",
+  logRequests: 'is set by LOG_LEVEL',
+  dashboard: 'is always there, at /dashboard',
+};
+
+const hasQuota = ({ DAILY_QUOTA, MONTHLY_QUOTA }: Settings) => (DAILY_QUOTA ?? MONTHLY_QUOTA) !== undefined;
+
+/** The options that OPTIONS_FILE sets. @throws GatewayError `invalid_options`, naming the option in the file */
+function optionsOfFile(settings: Settings): Branch {
+  const given: Readonly<Branch> = settings.OPTIONS_FILE ?? {};
+  for (const [path, problem] of Object.entries(notInFile)) {
+    if (path.split('.').reduce<unknown>((at, name) => (isObject(at) ? at[name] : undefined), given) === undefined)
+      continue;
+    refuseOption('OPTIONS_FILE', `${path}: ${problem}`);
+  }
+  try {
+    resolveOptions({
+      ...given,
+      ...checkedElsewhere,
+      // variables may give what these two need
+      ...(hasQuota(settings) && { quotas: { perUser: { unit: 'tokens' }, ...(given.quotas as object) } }),
+      ...(settings.CREDIT_PRICES && { credits: { prices: { '*': {} }, ...(given.credits as object) } }),
+    });
+  } catch (cause) {
+    if (!(cause instanceof GatewayError)) throw cause;
+    throw new GatewayError(cause.code, `OPTIONS_FILE: ${cause.message}`, { param: 'OPTIONS_FILE', cause });
+  }
+  return structuredClone(given);
+}
+
+/** The options that the environment sets, by the names that the package gives them. A variable wins over OPTIONS_FILE. */
 function gatewayOptions(settings: Settings): GatewayOptions {
-  const options: Branch = {};
+  const options = optionsOfFile(settings);
+  const { quotas, credits } = options as GatewayOptions;
+  const inFile = { quotas: quotas?.perUser !== undefined, credits: credits?.prices !== undefined };
+  if (hasQuota(settings) && !inFile.quotas)
+    put(options, ['quotas', 'perUser', 'unit'], settingOf(settings, 'QUOTA_UNIT'));
   for (const [name, { option }] of Object.entries(variables)) {
     const value = settings[name as VariableName];
     if (option !== undefined && value !== undefined) put(options, option.split('.'), value);
   }
-  const hasQuota = settings.DAILY_QUOTA !== undefined || settings.MONTHLY_QUOTA !== undefined;
-  if (hasQuota) put(options, ['quotas', 'perUser', 'unit'], settingOf(settings, 'QUOTA_UNIT'));
-  else delete options.quotas;
-  if (!settings.CREDIT_PRICES) delete options.credits;
+  if (!hasQuota(settings) && !inFile.quotas) delete options.quotas;
+  if (!settings.CREDIT_PRICES && !inFile.credits) delete options.credits;
   return options as GatewayOptions;
 }
 
@@ -193,12 +237,12 @@ const limits = [
 ] as const;
 
 function separateLimits(settings: Settings, workers: number): string[] {
-  if (workers === 1 || settings.SHARED_LIMITS) return [];
-  return limits
-    .filter((name) => settings[name] !== undefined)
-    .map(
-      (name) => `${name} counts in each of ${workers} processes alone; SHARED_LIMITS=true makes it one count of all`,
-    );
+  const { perKey, perUser, shared } = gatewayOptions(settings).limits ?? {};
+  if (workers === 1 || shared) return [];
+  const isInFile = (perKey ?? perUser) !== undefined && limits.every((name) => settings[name] === undefined);
+  return [...limits.filter((name) => settings[name] !== undefined), ...(isInFile ? ['OPTIONS_FILE: limits'] : [])].map(
+    (name) => `${name} counts in each of ${workers} processes alone; SHARED_LIMITS=true makes it one count of all`,
+  );
 }
 
 const oneProcess = 'the embedded database serves one process';
@@ -210,24 +254,24 @@ function checkProcesses({ WORKERS = 1, MONGODB_URI, METRICS_PORT, METRICS_HOST }
     refuseOption('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
 }
 
-/** Each variable here is of no use without one of those behind it. */
-const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
-  ['QUOTA_UNIT', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
-  ['QUOTA_THRESHOLDS', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
-  ['QUOTA_ENFORCE', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
-  ['STORED_PRICES', ['CREDIT_PRICES']],
-  ['INITIAL_CREDITS', ['CREDIT_PRICES']],
-  ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES']],
-  ['CREDIT_OVERDRAFT', ['CREDIT_PRICES']],
-  ['SHARED_LIMITS', limits],
+/** Each variable here is of no use without one of those behind it, or this group of options in OPTIONS_FILE. */
+const needs: readonly (readonly [VariableName, readonly VariableName[], group: 'quotas' | 'credits' | 'limits'])[] = [
+  ['QUOTA_UNIT', ['DAILY_QUOTA', 'MONTHLY_QUOTA'], 'quotas'],
+  ['QUOTA_ENFORCE', ['DAILY_QUOTA', 'MONTHLY_QUOTA'], 'quotas'],
+  ['INITIAL_CREDITS', ['CREDIT_PRICES'], 'credits'],
+  ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES'], 'credits'],
+  ['CREDIT_OVERDRAFT', ['CREDIT_PRICES'], 'credits'],
+  ['SHARED_LIMITS', limits, 'limits'],
 ];
 
 function checkAccountSettings(settings: Settings): void {
-  for (const [name, others] of needs) {
-    if (settings[name] === undefined || others.some((other) => settings[other] !== undefined)) continue;
+  const inFile = settings.OPTIONS_FILE ?? {};
+  for (const [name, others, group] of needs) {
+    if (settings[name] === undefined || inFile[group] !== undefined) continue;
+    if (others.some((other) => settings[other] !== undefined)) continue;
     refuseOption(name, `is set without ${others.join(' or ')}, so nothing would use it`);
   }
-  if (settings.QUOTA_UNIT === 'credits' && !settings.CREDIT_PRICES) {
+  if (settings.QUOTA_UNIT === 'credits' && !settings.CREDIT_PRICES && inFile.credits === undefined) {
     refuseOption('QUOTA_UNIT', 'is credits without CREDIT_PRICES; set those, or count tokens or requests');
   }
 }
@@ -235,20 +279,14 @@ function checkAccountSettings(settings: Settings): void {
 /** Holds the options against the package's own rules, such as those for JSON in a variable or for two options together. */
 function checkOptions(settings: Settings): void {
   try {
-    resolveOptions({ ...gatewayOptions(settings), mongo: 'checked elsewhere', secretKeys: ['checked elsewhere'] });
+    resolveOptions({ ...gatewayOptions(settings), ...checkedElsewhere });
   } catch (error) {
     throw namingVariable(error);
   }
 }
 
 /** What only the package finds wrong, by the names of its options. */
-const foundByThePackage: readonly VariableName[] = [
-  'CREDIT_PRICES',
-  'STORED_PRICES',
-  'CREDIT_OVERDRAFT',
-  'EVENT_TYPES',
-  'BACKGROUND_POLL_LIMIT',
-];
+const foundByThePackage: readonly VariableName[] = ['CREDIT_PRICES', 'CREDIT_OVERDRAFT', 'BODY_MEMORY', 'EVENT_TYPES'];
 
 /** The same error with the names of the environment variables: `CREDIT_PRICES['gpt-5'].inputs: is not an option …`. */
 export function namingVariable(error: unknown): unknown {

@@ -1,7 +1,7 @@
 // small, typed, maintained; bundled, so no host installs it
 import { closestMatch } from 'leven';
 import { refuseOption } from '../../options/kinds.ts';
-import { type Settings, type VariableName, variables } from './variables.ts';
+import { formerVariables, type Settings, type VariableName, variables } from './variables.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -12,6 +12,9 @@ const everyVariable = Object.entries(variables);
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
 export function readSettings(env: Environment): Settings {
+  for (const [name, instead] of Object.entries(formerVariables)) {
+    if (env[name]) refuseOption(name, `is no variable any more: ${instead}`);
+  }
   const set = everyVariable.flatMap(([name, { type, secret, lowerCase }]) => {
     const used = lowerCase && env[name.toLowerCase()] ? name.toLowerCase() : name;
     const text = env[used];
@@ -50,6 +53,12 @@ export function variablesAsMarkdown(): string {
       `| \`${name}\` | ${meaning}. Takes ${type.allowed}. | ${byDefault} | \`${example}\` |`,
   );
   return ['| variable | meaning | default | example |', '|---|---|---|---|', ...rows].join('\n');
+}
+
+/** The variables that there once were, in the same form. */
+export function formerVariablesAsMarkdown(): string {
+  const rows = Object.entries(formerVariables).map(([name, instead]) => `| \`${name}\` | ${instead} |`);
+  return ['| before | now |', '|---|---|', ...rows].join('\n');
 }
 
 /** A name that differs no more than this from a variable's is taken for a mistake. Characters. */

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { GatewayError } from '../../errors.ts';
 import { isObject, refuseOption } from '../../options/kinds.ts';
 import { checkUpstreams, type UpstreamOptions } from '../../options/upstreams.ts';
-import { type Environment, omitUndefined, settingOf } from './environment.ts';
+import { type Environment, omitUndefined } from './environment.ts';
 import type { Settings } from './variables.ts';
 
 /**
@@ -23,15 +23,7 @@ function namedUpstreams(settings: Settings, env: Environment): readonly Upstream
     if (other) refuseOption('UPSTREAMS_FILE', `is set together with ${other}; put that upstream into the file`);
     return readUpstreamsFile(settings.UPSTREAMS_FILE, env);
   }
-  const {
-    UPSTREAM_INCLUDE_USAGE: includeUsage,
-    UPSTREAM_MASK_ERRORS: maskErrors,
-    UPSTREAM_MAX_CONCURRENCY: maxConcurrency,
-  } = settings;
-  if (baseUrl) {
-    const name = settingOf(settings, 'UPSTREAM_NAME');
-    return [{ name, baseUrl, ...omitUndefined({ apiKey, includeUsage, maskErrors, maxConcurrency }) }];
-  }
+  if (baseUrl) return [{ name: 'upstream', baseUrl, ...omitUndefined({ apiKey }) }];
   if (apiKey) refuseOption('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;
 }

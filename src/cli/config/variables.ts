@@ -1,5 +1,15 @@
 import { BlockList, isIP } from 'node:net';
-import { duration, listOf, matching, oneOf, proxyUrl, type Reader, wholeNumber, yesOrNo } from '../../options/kinds.ts';
+import {
+  duration,
+  jsonObject,
+  listOf,
+  matching,
+  oneOf,
+  proxyUrl,
+  type Reader,
+  wholeNumber,
+  yesOrNo,
+} from '../../options/kinds.ts';
 import { type OptionPath, table } from '../../options/table.ts';
 import { maxProcesses } from './machine.ts';
 
@@ -124,7 +134,6 @@ const rows = {
     default: 'info',
     example: 'warn',
   },
-  ...ofOptions('tracing.propagateToUpstreams', 'tracing.propagateToReceivers'),
   WORKERS: {
     meaning:
       'How many processes serve PORT together, each with ROLE; one that ends is started again. auto is one for each core that this process may use and 256 MiB of memory. More than 1 needs MONGODB_URI',
@@ -188,7 +197,15 @@ const rows = {
     example: 'k1:<openssl rand -base64 32>',
     secret: true,
   },
-  ...ofOptions('collectionPrefix', 'indexes', 'keyGracePeriod', 'usageBacklog', 'bodyMemory'),
+  ...ofOptions('collectionPrefix', 'indexes', 'limits.bodyMemory'),
+  OPTIONS_FILE: {
+    meaning:
+      'Options of the package by their names, such as {"limits":{"files":100}}: what has no variable. A variable wins; read once, when the gateway starts',
+    type: jsonObject,
+    default: 'none',
+    example: '/etc/gateway/options.json',
+    secret: true,
+  },
   UPSTREAMS_FILE: {
     meaning:
       'A JSON file with several upstreams, each with the fields of the option upstreams; read once, when the gateway starts',
@@ -208,12 +225,6 @@ const rows = {
     default: 'none',
     example: 'sk-…',
     secret: true,
-  },
-  UPSTREAM_NAME: {
-    meaning: 'Name of the upstream in logs and usage records',
-    type: matching(/^[\w.-]{1,64}$/, '1 to 64 letters, digits, ., _ and -'),
-    default: 'upstream',
-    example: 'openai',
   },
   HTTPS_PROXY: {
     meaning: 'The proxy that upstreams with https URLs are called through; https_proxy is read first',
@@ -239,39 +250,6 @@ const rows = {
     example: 'localhost,.internal,10.1.2.3:8000',
     lowerCase: true,
   },
-  ...ofOptions(
-    'maxFileBytes',
-    'maxFiles',
-    'maxSockets',
-    'maxSocketMessageBytes',
-    'socketIdleTimeout',
-    'storedRetentionDays',
-    'backgroundPollInterval',
-    'backgroundPollLimit',
-    'backgroundTimeout',
-  ),
-  UPSTREAM_INCLUDE_USAGE: {
-    meaning:
-      'Whether streams are asked for their usage (stream_options); false for an upstream that refuses that, whose usage is then estimated',
-    type: yesOrNo,
-    default: 'true',
-    example: 'false',
-  },
-  UPSTREAM_MASK_ERRORS: {
-    meaning:
-      "Whether clients get a plain error instead of the upstream's own text for 429 and 5xx; the log keeps the text",
-    type: yesOrNo,
-    default: 'false',
-    example: 'true',
-  },
-  UPSTREAM_MAX_CONCURRENCY: {
-    meaning:
-      'Maximum number of calls to the upstream at once; one account gets at most two thirds of what the others leave',
-    type: wholeNumber(1, 1_000_000),
-    default: '2000',
-    example: '500',
-  },
-  ...ofOptions('abortOnDisconnect'),
   ALLOW_HTTP: {
     meaning: 'Whether webhooks may use plain http',
     type: yesOrNo,
@@ -296,4 +274,47 @@ export const variables: Readonly<Record<VariableName, Variable>> = rows;
 /** The values of the variables that are set. */
 export type Settings = {
   readonly [Name in VariableName]?: (typeof rows)[Name]['type'] extends Reader<infer T> ? T : never;
+};
+
+/** Variables that there once were, and what takes their place. */
+export const formerVariables: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    Object.entries({
+      UPSTREAM_NAME: 'name',
+      UPSTREAM_INCLUDE_USAGE: 'includeUsage',
+      UPSTREAM_MASK_ERRORS: 'maskErrors',
+      UPSTREAM_MAX_CONCURRENCY: 'maxConcurrency',
+    }).map(([name, field]) => [name, `set ${field} in UPSTREAMS_FILE`]),
+  ),
+  ...Object.fromEntries(
+    Object.entries({
+      ABORT_ON_DISCONNECT: 'modelCalls.abortOnDisconnect',
+      BACKGROUND_POLL_INTERVAL: 'background.pollInterval',
+      BACKGROUND_TIMEOUT: 'background.timeout',
+      CHANGE_STREAMS: 'deliveries.changeStreams',
+      CONCURRENCY_PER_ACCOUNT: 'deliveries.concurrencyPerAccount',
+      CONCURRENCY_PER_WEBHOOK: 'deliveries.concurrencyPerWebhook',
+      DISABLE_ON_GONE: 'webhooks.disableOnGone',
+      HONOR_RETRY_AFTER: 'deliveries.honorRetryAfter',
+      KEY_GRACE_PERIOD: 'keyGracePeriod',
+      MANAGEMENT_RATE_LIMIT: 'limits.writesPerMinute',
+      MAX_API_KEYS: 'limits.apiKeys',
+      MAX_FILES: 'limits.files',
+      MAX_FILE_BYTES: 'limits.fileBytes',
+      MAX_SOCKETS: 'sockets.maxPerAccount',
+      PROPAGATE_TRACES_TO_RECEIVERS: 'tracing.propagateToReceivers',
+      PROPAGATE_TRACES_TO_UPSTREAMS: 'tracing.propagateToUpstreams',
+      QUOTA_THRESHOLDS: 'quotas.thresholds',
+      READ_RATE_LIMIT: 'limits.readsPerMinute',
+      SOCKET_IDLE_TIMEOUT: 'sockets.idleTimeout',
+      STORED_PRICES: 'credits.storedPrices',
+      TOOL_PRICES: 'credits.toolPrices',
+    } satisfies Readonly<Record<string, OptionPath>>).map(([name, path]) => [name, `set ${path} in OPTIONS_FILE`]),
+  ),
+  BACKGROUND_POLL_LIMIT: 'it is fixed at thirty times background.pollInterval',
+  LIMIT_EVENT_WINDOW: 'it is fixed at 5 min',
+  MAX_SOCKET_MESSAGE_BYTES: 'it is fixed at 16 MiB',
+  RECOVER_RATE: 'it is fixed at 50 a second',
+  STORED_RETENTION_DAYS: 'it is fixed at 30 days',
+  USAGE_BACKLOG: 'it is fixed at 100,000 records',
 };

@@ -73,8 +73,7 @@ describe('hosted tools, over HTTP', () => {
         },
       ],
       credits: { ...credits, prices: { ...credits.prices, paint: { image: 70 } } },
-      backgroundPollInterval: 20,
-      backgroundPollLimit: 50,
+      background: { pollInterval: 20 },
       onUsage: (record) => void records.push(record),
     });
   });
@@ -303,8 +302,7 @@ describe('hosted tools in a batch', () => {
       upstreams: [
         { name: 'one', baseUrl: provider.baseUrl, models: ['m', 'mini', 'gpt-*'], aliases: { paint: 'mini' } },
       ],
-      backgroundPollInterval: 20,
-      backgroundPollLimit: 50,
+      background: { pollInterval: 20 },
       credits,
       onUsage: (record) => {
         if (!record.stored) records.push(record);

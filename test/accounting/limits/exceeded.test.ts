@@ -31,7 +31,8 @@ describe('refused calls', () => {
       publish: async (input, { idempotencyKey }) => {
         published.push({ input: input as Published['input'], idempotencyKey, at: Date.now() });
       },
-      options: { perKey: { requestsPerMinute: 1 }, eventWindow: window },
+      options: { perKey: { requestsPerMinute: 1 } },
+      eventWindow: window,
       logger: silentLogger,
       flushInterval: 5,
       ...deps,
@@ -200,7 +201,7 @@ describe('refused calls', () => {
   });
 
   it("reported by the host's own limiter are published the same way, without a limit in the gateway", async () => {
-    const service = start({ options: { eventWindow: window } });
+    const service = start({ options: {} });
     expect(service.admit).to.equal(undefined);
     await service.reportExceeded({ userId: 'usr_9', apiKeyId: null, limit: 10 });
     await untilClosed(service, 1);

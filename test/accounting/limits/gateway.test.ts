@@ -19,7 +19,8 @@ describe('an OpenAI client that exceeds its limits', () => {
 
   before(async () => {
     account = await startAccount(usage, {
-      limits: { perKey: { requestsPerMinute: 5 }, perUser: { tokensPerMinute: 1_000 }, eventWindow },
+      limits: { perKey: { requestsPerMinute: 5 }, perUser: { tokensPerMinute: 1_000 } },
+      fixed: { limitEventWindow: eventWindow },
     });
     ({ upstream, live, client } = account);
     inbox = await account.subscribe('rate_limit.exceeded');

@@ -18,11 +18,8 @@ const commands = countCommands ? createCommandCounter(connection) : () => [];
 const gateway = await createModelGateway({
   mongo: connection,
   secretKeys: [secretKey],
-  allowHttp: true,
-  allowPrivateNetworks: ['127.0.0.0/8'],
-  maxWebhooks: 100_000,
-  managementRateLimit: 1_000_000,
-  readRateLimit: 1_000_000,
+  webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
+  limits: { webhooks: 100_000, writesPerMinute: 1_000_000, readsPerMinute: 1_000_000 },
   logger: { info() {}, warn() {}, error: console.error },
   ...gatewayOptions,
 });

@@ -97,7 +97,7 @@ export function workerRows({ setup, notes, quick, some, newUser, opened }: Run):
     const publisher = await setup.sender();
     const target = await opened(publisher);
     for (const concurrency of quick ? [100, 200] : [50, 100, 200, 400]) {
-      const worker = await setup.sender({ concurrency });
+      const worker = await setup.sender({ deliveries: { concurrency } });
       const { rate, peak } = await workers.slowReceivers(setup, publisher, target, newUser(), worker);
       notes.add(`receivers that take 100 ms, concurrency ${concurrency}`, 'deliveries/s', rate);
       notes.add(`receivers that take 100 ms, concurrency ${concurrency}: peak memory`, 'MB', peak);

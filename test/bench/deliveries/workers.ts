@@ -56,7 +56,7 @@ export async function wakeUp(
   { changeStreams, events }: { changeStreams: boolean; events: number },
 ) {
   await subscribe(setup, publisher, userId, 1);
-  const worker = await setup.sender({ changeStreams });
+  const worker = await setup.sender({ deliveries: { changeStreams } });
   await worker.call('start');
   // its stream is open, and both know the account, by then
   await setup.load.call('steadily', target, userId, 5, 5);

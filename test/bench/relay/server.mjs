@@ -120,7 +120,7 @@ async function gateway(serve, options) {
     secretKeys,
     upstreams,
     collectionPrefix: `${variant}_`,
-    maxSockets: 2_000,
+    sockets: { maxPerAccount: 2_000 },
     ...options,
   });
   // what a process that counts does beside its calls belongs to their cost

@@ -8,7 +8,7 @@ const day = 86_400_000;
 
 /**
  * Removes ended deliveries and their events after so many milliseconds, in place of the TTL indexes: the shortest retention is
- * `retentionDays: 1`, which the gateways must have.
+ * `deliveries.retentionDays: 1`, which the gateways must have.
  * @returns what ends it
  */
 export function expireAfter({ connection }: Setup, age: number): () => Promise<void> {

@@ -47,7 +47,7 @@ const [warmUp, burst] = [3, 10];
 
 const setup = await openSetup(3);
 const members = await openMembers(setup);
-const gateways = await startGateways(setup, processes, { retentionDays: 1 });
+const gateways = await startGateways(setup, processes, { deliveries: { retentionDays: 1 } });
 
 async function halfOfTopRate(): Promise<number> {
   await gateways.saturate(1, warmUp);

@@ -7,7 +7,7 @@ import { type Commanded, startCommanded } from './gateway-commands.ts';
 describe('a command that is refused', () => {
   let live: Commanded;
   before(async () => {
-    live = await startCommanded({ managementRateLimit: 2 });
+    live = await startCommanded({ limits: { writesPerMinute: 2 } });
   });
   after(() => live.close());
 

@@ -2,9 +2,10 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { type Configuration, readConfiguration } from '../../../src/cli/config/config.ts';
 import { type Environment, variablesAsMarkdown, variablesForHelp } from '../../../src/cli/config/environment.ts';
-import { variables } from '../../../src/cli/config/variables.ts';
+import { formerVariables, variables } from '../../../src/cli/config/variables.ts';
 import { defaultRetryDelays, GatewayError } from '../../../src/index.ts';
 import { parseDuration } from '../../../src/options/kinds.ts';
+import { table } from '../../../src/options/table.ts';
 import { documentText } from '../../documentation/documents.ts';
 import { createGateway } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
@@ -32,7 +33,11 @@ describe('the configuration from the environment', () => {
     [{ PORT: '0' }, (c) => c.port, 0],
     [{ PORT: '65535' }, (c) => c.port, 65_535],
     [{}, (c) => c.options.tracing, undefined],
-    [{ PROPAGATE_TRACES_TO_RECEIVERS: 'true' }, (c) => c.options.tracing, { propagateToReceivers: true }],
+    [
+      { OPTIONS_FILE: '{"tracing":{"propagateToReceivers":true}}' },
+      (c) => c.options.tracing,
+      { propagateToReceivers: true },
+    ],
     [{}, (c) => c.logLevel, 'info'],
     [{ LOG_LEVEL: 'silent' }, (c) => c.logLevel, 'silent'],
     [{}, (c) => c.host, '127.0.0.1'],
@@ -46,14 +51,9 @@ describe('the configuration from the environment', () => {
     [{}, (c) => c.upstreams, undefined],
     [{ UPSTREAM_BASE_URL: upstream }, (c) => c.upstreams, [{ name: 'upstream', baseUrl: upstream }]],
     [
-      { UPSTREAM_BASE_URL: upstream, UPSTREAM_INCLUDE_USAGE: 'false' },
+      { UPSTREAM_BASE_URL: upstream, UPSTREAM_API_KEY: 'sk-1' },
       (c) => c.upstreams,
-      [{ name: 'upstream', baseUrl: upstream, includeUsage: false }],
-    ],
-    [
-      { UPSTREAM_BASE_URL: upstream, UPSTREAM_API_KEY: 'sk-1', UPSTREAM_NAME: 'openai' },
-      (c) => c.upstreams,
-      [{ name: 'openai', baseUrl: upstream, apiKey: 'sk-1' }],
+      [{ name: 'upstream', baseUrl: upstream, apiKey: 'sk-1' }],
     ],
     [{}, (c) => c.allowHttp, true],
     [{ NODE_ENV: 'production' }, (c) => c.allowHttp, false],
@@ -82,56 +82,62 @@ describe('the configuration from the environment', () => {
     [{ ALLOW_PRIVATE_NETWORKS: 'fd00::/8, 10.0.0.0/8' }, (c) => c.allowPrivateNetworks, ['fd00::/8', '10.0.0.0/8']],
     [{ ALLOW_PRIVATE_NETWORKS: 'none' }, (c) => c.allowPrivateNetworks, []],
     [{}, (c) => c.options, {}],
-    [{ RETRY_DELAYS: '300ms, 1m, 2h' }, (c) => c.options, { retryDelays: [300, 60_000, 7_200_000] }],
-    [{ RETRY_DELAYS: 'none' }, (c) => c.options, { retryDelays: [] }],
+    [{ RETRY_DELAYS: '300ms, 1m, 2h' }, (c) => c.options.deliveries, { retryDelays: [300, 60_000, 7_200_000] }],
+    [{ RETRY_DELAYS: 'none' }, (c) => c.options.deliveries, { retryDelays: [] }],
     [{ DRAIN_TIMEOUT: '2m' }, (c) => c.options, { drainTimeout: 120_000 }],
     [{}, (c) => c.shutdownDelay, 0],
     [{ SHUTDOWN_DELAY: '15s' }, (c) => c.shutdownDelay, 15_000],
     [{}, (c) => c.hstsMaxAge, undefined],
     [{ HSTS_MAX_AGE: '365d' }, (c) => c.hstsMaxAge, 365 * 86_400_000],
-    [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { attemptTimeout: 1_500 }],
-    [{ HONOR_RETRY_AFTER: 'true' }, (c) => c.options, { honorRetryAfter: true }],
-    [{ CONCURRENCY: '200' }, (c) => c.options, { concurrency: 200 }],
-    [{ CONCURRENCY_PER_ACCOUNT: '100' }, (c) => c.options, { concurrencyPerAccount: 100 }],
-    [{ CONCURRENCY_PER_WEBHOOK: '20' }, (c) => c.options, { concurrencyPerWebhook: 20 }],
-    [{ CHANGE_STREAMS: 'true' }, (c) => c.options, { changeStreams: true }],
-    [{ RECOVER_RATE: '10' }, (c) => c.options, { recoverRate: 10 }],
-    [{ DISABLE_AFTER_DAYS: '5' }, (c) => c.options, { disableAfterDays: 5 }],
-    [{ STREAM_HEARTBEAT: '15s' }, (c) => c.options, { streamHeartbeat: 15_000 }],
-    [{ DISABLE_ON_GONE: 'true' }, (c) => c.options, { disableOnGone: true }],
-    [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { maxWebhooks: 5 }],
-    [{ MANAGEMENT_RATE_LIMIT: '60' }, (c) => c.options, { managementRateLimit: 60 }],
-    [{ READ_RATE_LIMIT: '600' }, (c) => c.options, { readRateLimit: 600 }],
-    [{ RETENTION_DAYS: '7' }, (c) => c.options, { retentionDays: 7 }],
-    [{ STORED_RETENTION_DAYS: '7' }, (c) => c.options, { storedRetentionDays: 7 }],
+    [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { deliveries: { attemptTimeout: 1_500 } }],
+    [{ CONCURRENCY: '200' }, (c) => c.options, { deliveries: { concurrency: 200 } }],
+    [{ DISABLE_AFTER_DAYS: '5' }, (c) => c.options, { webhooks: { disableAfterDays: 5 } }],
+    [{ STREAM_HEARTBEAT: '15s' }, (c) => c.options, { modelCalls: { streamHeartbeat: 15_000 } }],
+    [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { limits: { webhooks: 5 } }],
+    [{ RETENTION_DAYS: '7' }, (c) => c.options, { deliveries: { retentionDays: 7 } }],
     [{ SERVE_OPENAPI: 'false' }, (c) => c.options, { serveOpenApi: false }],
-    [
-      { BACKGROUND_POLL_INTERVAL: '5s', BACKGROUND_POLL_LIMIT: '5m', BACKGROUND_TIMEOUT: '2h' },
-      (c) => c.options,
-      { backgroundPollInterval: 5_000, backgroundPollLimit: 300_000, backgroundTimeout: 7_200_000 },
-    ],
     [{ COLLECTION_PREFIX: 'llm_' }, (c) => c.options, { collectionPrefix: 'llm_' }],
-    [{ KEY_GRACE_PERIOD: '1h' }, (c) => c.options, { keyGracePeriod: 3_600_000 }],
-    [{ USAGE_BACKLOG: '20000' }, (c) => c.options, { usageBacklog: 20_000 }],
-    [{ BODY_MEMORY: '1073741824' }, (c) => c.options, { bodyMemory: 1024 ** 3 }],
-    [{ MAX_API_KEYS: '10' }, (c) => c.options, { maxApiKeys: 10 }],
+    [{ BODY_MEMORY: '1073741824' }, (c) => c.options, { limits: { bodyMemory: 1024 ** 3 } }],
     [{ KEY_REQUESTS_PER_MINUTE: '60' }, (c) => c.options, { limits: { perKey: { requestsPerMinute: 60 } } }],
     [
       { KEY_TOKENS_PER_MINUTE: '9', USER_REQUESTS_PER_MINUTE: '0', USER_TOKENS_PER_MINUTE: '7', SHARED_LIMITS: 'yes' },
       (c) => c.options.limits,
       { perKey: { tokensPerMinute: 9 }, perUser: { requestsPerMinute: 0, tokensPerMinute: 7 }, shared: true },
     ],
-    [{ LIMIT_EVENT_WINDOW: '1m' }, (c) => c.options, { limits: { eventWindow: 60_000 } }],
     [{ DAILY_QUOTA: '5' }, (c) => c.options, { quotas: { perUser: { unit: 'tokens', daily: 5 } } }],
     [
-      { MONTHLY_QUOTA: '5', QUOTA_UNIT: 'requests', QUOTA_THRESHOLDS: '50, 100' },
+      {
+        MONTHLY_QUOTA: '5',
+        QUOTA_UNIT: 'requests',
+        OPTIONS_FILE: '{"quotas":{"thresholds":[50,100]}}',
+      },
       (c) => c.options.quotas,
       { perUser: { unit: 'requests', monthly: 5 }, thresholds: [50, 100] },
     ],
     [
-      { CREDIT_PRICES: '{"*":{}}', STORED_PRICES: '{"file":{"each":1}}' },
+      { OPTIONS_FILE: '{"credits":{"prices":{"*":{}},"storedPrices":{"file":{"each":1}}}}', INITIAL_CREDITS: '5' },
       (c) => c.options.credits,
-      { prices: { '*': {} }, storedPrices: { file: { each: 1 } } },
+      { prices: { '*': {} }, storedPrices: { file: { each: 1 } }, initialBalance: 5 },
+    ],
+    [
+      { OPTIONS_FILE: '{"credits":{"toolPrices":{"web_search":1}}}', CREDIT_PRICES: '{"*":{"input":1}}' },
+      (c) => c.options.credits,
+      { prices: { '*': { input: 1 } }, toolPrices: { web_search: 1 } },
+    ],
+    [
+      { OPTIONS_FILE: '{"limits":{"files":5,"webhooks":6},"keyGracePeriod":1}', MAX_WEBHOOKS: '7' },
+      (c) => c.options,
+      { limits: { files: 5, webhooks: 7 }, keyGracePeriod: 1 },
+    ],
+    [
+      {
+        OPTIONS_FILE: '{"limits":{"perKey":{"requestsPerMinute":1}}}',
+        WORKERS: '2',
+        MONGODB_URI: uri,
+        SECRET_KEYS: key('k1'),
+      },
+      (c) => c.warnings,
+      ['OPTIONS_FILE: limits counts in each of 2 processes alone; SHARED_LIMITS=true makes it one count of all'],
     ],
     [{ CREDIT_PRICES: '{"*":{}}' }, (c) => c.options, { credits: { prices: { '*': {} } } }],
     [
@@ -167,7 +173,6 @@ describe('the configuration from the environment', () => {
     ['SECRET_KEYS', ['secret', 'k1:c2hvcnQ=', `${key('k1')},`, `${key('k1')},${key('k1')}`, 'none']],
     ['UPSTREAM_BASE_URL', ['api.example.com', 'ftp://x/', 'https://']],
     ['UPSTREAM_API_KEY', ['two words', 'sk-ü']],
-    ['UPSTREAM_NAME', ['a b', 'x'.repeat(65)]],
     ['ALLOW_HTTP', ['maybe', '2']],
     ['ALLOW_PRIVATE_NETWORKS', ['10.0.0.0', '10.0.0.0/33', '10.0.0.0/8/8', 'localhost/8', '::1/129', '10.0.0.0/8,']],
     ['RETRY_DELAYS', ['60', '1m,', '1m,5x', '1s,1s,1s,1s,1s,1s', '-1s', '400d']],
@@ -176,34 +181,18 @@ describe('the configuration from the environment', () => {
     ['SHUTDOWN_DELAY', ['2h', '15']],
     ['HSTS_MAX_AGE', ['forever', '731d']],
     ['CONCURRENCY', ['0', '10001', '1.5']],
-    ['CONCURRENCY_PER_ACCOUNT', ['0', '10001', 'many']],
-    ['CONCURRENCY_PER_WEBHOOK', ['0', '10001', 'many']],
-    ['CHANGE_STREAMS', ['2', 'sometimes']],
-    ['RECOVER_RATE', ['0', '10001', '1/s']],
     ['DISABLE_AFTER_DAYS', ['0', '366', '5d']],
-    ['DISABLE_ON_GONE', ['410', 'maybe']],
     ['MAX_WEBHOOKS', ['0', 'many']],
     ['RETENTION_DAYS', ['0', '3651', '30d']],
-    ['STORED_RETENTION_DAYS', ['0', '3651', '30d']],
     ['SERVE_OPENAPI', ['no one', '2']],
-    ['BACKGROUND_POLL_INTERVAL', ['2', '9ms', '61s']],
-    ['BACKGROUND_POLL_LIMIT', ['60', '2h', '1s']],
-    ['BACKGROUND_TIMEOUT', ['0', '8d']],
-    ['MAX_API_KEYS', ['0', '-1']],
     ['KEY_REQUESTS_PER_MINUTE', ['-1', '1.5', 'many']],
     ['USER_TOKENS_PER_MINUTE', ['10k']],
     ['SHARED_LIMITS', ['maybe', 'true']],
-    ['LIMIT_EVENT_WINDOW', ['5', '2d', '1ms']],
     ['QUOTA_UNIT', ['euros', 'tokens', 'credits']],
     ['DAILY_QUOTA', ['0', '-1', '1e6']],
-    ['QUOTA_THRESHOLDS', ['80%', '0', '80', 'eighty']],
     [
       'CREDIT_PRICES',
       ['1', '[]', '{', '{}', 'no-such-file.json', '{"*":{"inputs":1}}', '{"*":{"input":-1}}', '{"*":{"input":"1"}}'],
-    ],
-    [
-      'STORED_PRICES',
-      ['1', '[]', '{', '{"files":{}}', '{"file":{"day":1}}', '{"file":{"each":-1}}', '{"file":{"each":1}}'],
     ],
     ['INITIAL_CREDITS', ['-1', '0.0000001', '1', 'some']],
     ['CREDIT_LOW_THRESHOLD', ['-1', '5', 'low']],
@@ -217,6 +206,8 @@ describe('the configuration from the environment', () => {
         '{"order.shipped":{"schema":{"type":"string"},"example":{}}}',
       ],
     ],
+    ['BODY_MEMORY', ['1', '64MiB']],
+    ['OPTIONS_FILE', ['1', '[]', '{', 'no-such-file.json', '{"limit":{}}', '{"limits":{"files":0}}', '{"maxFiles":5}']],
     ['COLLECTION_PREFIX', ['1_', 'a.b', '$x', 'x'.repeat(42)]],
   ];
   for (const [name, values] of wrong) {
@@ -251,6 +242,33 @@ describe('the configuration from the environment', () => {
     expect(refusal({ QUOTA_UNIT: 'requests' }).message).to.contain('DAILY_QUOTA or MONTHLY_QUOTA');
     expect(refusal({ QUOTA_UNIT: 'credits', DAILY_QUOTA: '1' }).message).to.contain('CREDIT_PRICES');
   });
+
+  it('says what is wrong in OPTIONS_FILE, and what is set elsewhere', () => {
+    const problem = (options: object) => refusal({ OPTIONS_FILE: JSON.stringify(options) }).message;
+    expect(problem({ limits: { files: 0 } })).to.equal(
+      'OPTIONS_FILE: limits.files: must be a whole number from 1 to 1000000, not 0',
+    );
+    expect(problem({ maxFiles: 5 })).to.equal('OPTIONS_FILE: maxFiles: is called limits.files now');
+    expect(problem({ onUsage: 'x' })).to.equal('OPTIONS_FILE: onUsage: must be a function');
+    expect(problem({ mongo: 'x' })).to.equal('OPTIONS_FILE: mongo: is set by MONGODB_URI');
+    expect(problem({ webhooks: { allowHttp: false } })).to.equal(
+      'OPTIONS_FILE: webhooks.allowHttp: is set by ALLOW_HTTP',
+    );
+    expect(
+      refusal({ OPTIONS_FILE: '{"limits":{"modelBodyBytes":1073741824}}', BODY_MEMORY: '1073741824' }).message,
+    ).to.equal('BODY_MEMORY: must be a whole number from 2147483648 to 1099511627776, not 1073741824');
+  });
+
+  for (const [name, instead] of Object.entries(formerVariables)) {
+    it(`refuses ${name}, which is no variable any more, and says what takes its place`, () => {
+      const error = refusal({ [name]: '1' });
+      expect(error.param).to.equal(name);
+      expect(error.message).to.equal(`${name}: is no variable any more: ${instead}`);
+      expect(variables).not.to.have.property(name);
+      const [, path] = /^set (\S+) in OPTIONS_FILE$/.exec(instead) ?? [];
+      if (path) expect(table).to.have.property(path);
+    });
+  }
 
   it('never repeats a secret in an error', () => {
     const canary = 'canary secret';
@@ -377,8 +395,7 @@ describe('a stand-alone server', () => {
       const { allowHttp, allowPrivateNetworks } = readConfiguration({ HOST });
       const gateway = await createGateway({
         mongo: database.connection,
-        allowHttp,
-        allowPrivateNetworks,
+        webhooks: { allowHttp, allowPrivateNetworks },
       });
       const refused: unknown[] = [];
       for (const url of ['http://127.0.0.1:9000', 'http://localhost:9000', 'https://127.0.0.1:9000']) {

@@ -155,7 +155,8 @@ describe('the proxies of the environment', () => {
   it('do not meet the demo upstream, nor webhooks, which have WEBHOOK_PROXY', () => {
     const { upstreams, options } = readConfiguration({ HTTP_PROXY: http, WEBHOOK_PROXY: https });
     expect(upstreams).to.equal(undefined);
-    expect(options).to.include({ webhookProxy: https }).and.not.have.property('proxy');
+    expect(options.webhooks).to.deep.equal({ proxy: https });
+    expect(options).not.to.have.property('proxy');
   });
 
   for (const name of ['HTTPS_PROXY', 'HTTP_PROXY', 'WEBHOOK_PROXY']) {

@@ -22,9 +22,8 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     USER_REQUESTS_PER_MINUTE: '1000',
     QUOTA_UNIT: 'requests',
     MONTHLY_QUOTA: '3',
-    QUOTA_THRESHOLDS: '100',
     EVENT_TYPES: JSON.stringify(shipped),
-    MAX_API_KEYS: '2',
+    OPTIONS_FILE: '{"limits":{"apiKeys":2},"quotas":{"thresholds":[100]}}',
     METRICS_PORT: '0',
   };
   let env: Record<string, string>;

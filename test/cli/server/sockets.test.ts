@@ -13,7 +13,8 @@ describe('a stand-alone gateway', function () {
     upstream.onEvent = (_event, socket) => respond(socket);
     const gateway = new CommandProcess(['start'], {
       ...{ MONGODB_URI: freshUri(), SECRET_KEYS: newSecretKey(), PORT: '0', LOG_LEVEL: 'silent' },
-      ...{ UPSTREAM_BASE_URL: upstream.baseUrl, UPSTREAM_API_KEY: 'sk-up', MAX_SOCKETS: '1' },
+      ...{ UPSTREAM_BASE_URL: upstream.baseUrl, UPSTREAM_API_KEY: 'sk-up' },
+      OPTIONS_FILE: '{"sockets":{"maxPerAccount":1}}',
     });
     const [, baseUrl = ''] = await gateway.until(/^Base URL: (\S+)$/m);
     const [, key = ''] = await gateway.until(/^API key: (\S+)$/m);

@@ -96,7 +96,7 @@ describe('The record of a delivery', function () {
   const { logger: _, ...loopback } = loopbackOptions;
   const places = { concurrencyPerAccount: 100, concurrencyPerWebhook: 100 };
   const attempts = { retryDelays: [100], attemptTimeout: 3_000, ...places };
-  const options = { ...loopback, ...attempts, secretKeys: [newSecretKey()] };
+  const options = { ...loopback, deliveries: attempts, secretKeys: [newSecretKey()] };
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let publisher: ModelGateway;
   let receiver: Awaited<ReturnType<typeof startNumberedReceiver>>;

@@ -25,7 +25,7 @@ const script = fileURLToPath(new URL('./crashing-process.ts', import.meta.url));
 describe('An event whose first attempts are made before its deliveries are stored', function () {
   this.timeout(60_000);
   const { logger: _, ...loopback } = loopbackOptions;
-  const options = { ...loopback, secretKeys: [newSecretKey()], sweepInterval: 50 };
+  const options = { ...loopback, secretKeys: [newSecretKey()], deliveries: { sweepInterval: 50 } };
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let other: ModelGateway;
   let receiver: TestReceiver;

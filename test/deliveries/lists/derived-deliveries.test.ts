@@ -33,7 +33,12 @@ describe('Deliveries of an event that no worker has taken yet', () => {
   beforeEach(async () => {
     database = await freshDatabase();
     receiver = await startReceiver(200);
-    const options = { ...loopbackOptions, sweepInterval: 50, readRateLimit: 1_000_000, secretKeys: [newSecretKey()] };
+    const options = {
+      ...loopbackOptions,
+      deliveries: { sweepInterval: 50 },
+      limits: { readsPerMinute: 1_000_000 },
+      secretKeys: [newSecretKey()],
+    };
     gateway = await createModelGateway({ ...options, mongo: database.connection });
     server = await listen(express().use(gateway.router));
     const { key } = await gateway.keys.create({ userId: 'usr_1' });

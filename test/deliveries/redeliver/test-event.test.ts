@@ -14,7 +14,7 @@ describe('A test event', () => {
 
   beforeEach(async () => {
     receiver = await startReceiver(200);
-    scene = await startScene({ retryDelays: [0, 0] });
+    scene = await startScene({ deliveries: { retryDelays: [0, 0] } });
     webhookId = await scene.webhook(receiver.url);
   });
   afterEach(async () => {
@@ -107,7 +107,7 @@ describe('A test event in a process that makes no deliveries', () => {
     };
     try {
       expect(await send()).to.equal('delivered');
-      const worker = await createModelGateway({ ...options, sweepInterval: 20 });
+      const worker = await createModelGateway({ ...options, deliveries: { sweepInterval: 20 } });
       await worker.start();
       const states = await Promise.all(Array.from({ length: 10 }, send));
       await worker.close();
@@ -125,7 +125,7 @@ describe('A test event in a process that makes no deliveries', () => {
 describe('A test event to a receiver that hangs', () => {
   it('is answered with the time-out of its attempt', async () => {
     const receiver = await startReceiver(hang);
-    const scene = await startScene({ attemptTimeout: 1_000 });
+    const scene = await startScene({ deliveries: { attemptTimeout: 1_000 } });
     try {
       const id = await scene.webhook(receiver.url);
       const { status, body } = await scene.call('POST', `/v1/webhooks/${id}/test`, { type: 'credits.low' });

@@ -51,8 +51,8 @@ describe('deliveries and proxies', () => {
     expect(proxy.tunnels).to.deep.equal([]);
   });
 
-  it('meet by webhookProxy, which alone resolves the names and judges the addresses', async () => {
-    const options = { webhookProxy: proxy.url(), allowPrivateNetworks: [] };
+  it('meet by webhooks.proxy, which alone resolves the names and judges the addresses', async () => {
+    const options = { webhooks: { proxy: proxy.url(), allowPrivateNetworks: [] } };
     const result = await attemptsTo('http://receiver.invalid/hook', options);
     expect(JSON.stringify(result)).to.include('"status":200');
     expect(receiver.received[0]?.headers)
@@ -63,17 +63,20 @@ describe('deliveries and proxies', () => {
   });
 
   for (const host of ['localhost', 'localhost.', 'hooks.localhost', '127.0.0.1']) {
-    it(`fail with address_not_allowed for ${host} before they meet webhookProxy, if it was allowed once and is not any more`, async () => {
+    it(`fail with address_not_allowed for ${host} before they meet webhooks.proxy, if it was allowed once and is not any more`, async () => {
       const { port } = new URL(receiver.url);
-      const options = { mongo: freshUri(), secretKeys: [newSecretKey()], webhookProxy: proxy.url() };
-      const before = await startGateway({ ...options, allowPrivateNetworks: ['127.0.0.0/8', '::1/128'] });
+      const options = { mongo: freshUri(), secretKeys: [newSecretKey()] };
+      const before = await startGateway({
+        ...options,
+        webhooks: { proxy: proxy.url(), allowPrivateNetworks: ['127.0.0.0/8', '::1/128'] },
+      });
       const created = await before.call('POST', '/v1/webhooks', {
         url: `http://${host}:${port}/hook`,
         events: ['credits.low'],
       });
       expect(created.status).to.equal(201);
       await before.close();
-      const later = await startGateway({ ...options, allowPrivateNetworks: [] });
+      const later = await startGateway({ ...options, webhooks: { proxy: proxy.url(), allowPrivateNetworks: [] } });
       const { body } = await later.call('POST', `/v1/webhooks/${created.body.id}/test`, { type: 'credits.low' });
       await later.close();
       expect(JSON.stringify(body)).to.include('"address_not_allowed"');
@@ -84,14 +87,14 @@ describe('deliveries and proxies', () => {
   for (const status of [403, 407]) {
     it(`fail with proxy_refused where the proxy refuses the host with ${status}`, async () => {
       proxy.behaviour = status;
-      const result = await attemptsTo('http://receiver.invalid/hook', { webhookProxy: proxy.url() });
+      const result = await attemptsTo('http://receiver.invalid/hook', { webhooks: { proxy: proxy.url() } });
       expect(JSON.stringify(result)).to.include('"proxy_refused"');
       expect(receiver.received).to.deep.equal([]);
     });
   }
 
   it('fail with proxy_unreachable where the proxy is not there', async () => {
-    const result = await attemptsTo('http://receiver.invalid/hook', { webhookProxy: proxyOfNobody });
+    const result = await attemptsTo('http://receiver.invalid/hook', { webhooks: { proxy: proxyOfNobody } });
     expect(JSON.stringify(result)).to.include('"proxy_unreachable"');
   });
 });

@@ -12,7 +12,7 @@ const path = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
 describe('Worker processes', function () {
   this.timeout(60_000);
   const { logger: _, ...loopback } = loopbackOptions;
-  const options = { ...loopback, secretKeys: [newSecretKey()], maxWebhooks: 20_000 };
+  const options = { ...loopback, secretKeys: [newSecretKey()], limits: { webhooks: 20_000 } };
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let publisher: ModelGateway;
   let receiver: TestReceiver;

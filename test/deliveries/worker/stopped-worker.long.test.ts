@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import type { ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway, ModelGatewayOptions } from '../../../src/index.ts';
 import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { forkCompiled } from '../../support/processes/compiled-script.ts';
@@ -19,7 +19,7 @@ const secret = 'a-long-enough-secret';
 describe('A worker that was stopped for longer than its lease', function () {
   this.timeout(60_000);
   const { logger: _, ...loopback } = loopbackOptions;
-  const options = { ...loopback, secretKeys: [newSecretKey()], concurrencyPerWebhook: 15 };
+  const options = { ...loopback, secretKeys: [newSecretKey()], deliveries: { concurrencyPerWebhook: 15 } };
   const authority = createAuthority();
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let publisher: ModelGateway;
@@ -45,9 +45,13 @@ describe('A worker that was stopped for longer than its lease', function () {
     for (let i = 0; i < count; i += 1) await publisher.publish({ type: 'credits.low', userId: 'usr_1', data });
   }
 
-  async function startWorker(more: object = {}) {
+  async function startWorker(more: ModelGatewayOptions['deliveries'] = {}) {
     const env = { ...process.env, NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem') };
-    const child = await forkCompiled(script, { uri: database.uri, options: { ...options, ...more } }, { env });
+    const child = await forkCompiled(
+      script,
+      { uri: database.uri, options: { ...options, deliveries: { ...options.deliveries, ...more } } },
+      { env },
+    );
     await once(child, 'message');
     return child;
   }
@@ -57,7 +61,7 @@ describe('A worker that was stopped for longer than its lease', function () {
     await publisher.webhooks.create('usr_1', { url: receiver.url, events: ['credits.low'], secret });
     await publish(count);
     const stopped = await startWorker();
-    await until(() => receiver.kept.size === options.concurrencyPerWebhook);
+    await until(() => receiver.kept.size === options.deliveries.concurrencyPerWebhook);
     stopped.kill('SIGSTOP');
     receiver.keepNoMore();
     const other = await startWorker();

@@ -45,7 +45,6 @@ export function moneyOptions({ models, sockets, files }: UpstreamUrls) {
     limits: {
       perUser: ({ userId }) => (userId === accounts.limited ? { requestsPerMinute } : undefined),
       shared: true,
-      eventWindow: 10_000,
     },
     quotas: {
       perUser: (userId) => (userId === accounts.rich ? { unit: 'requests', daily: dailyQuota } : undefined),

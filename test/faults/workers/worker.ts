@@ -50,10 +50,8 @@ const { connection } = await openDatabase(config.uri, silentLogger);
 const gateway: ModelGateway = await createModelGateway({
   mongo: connection,
   secretKeys: [config.secretKey],
-  allowHttp: true,
-  allowPrivateNetworks: ['127.0.0.0/8'],
-  retryDelays: config.retryDelays,
-  sweepInterval: 500,
+  webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
+  deliveries: { retryDelays: config.retryDelays, sweepInterval: 500 },
   logger: silentLogger,
   ...moneyOptions(config.upstreams),
 });

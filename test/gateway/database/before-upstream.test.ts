@@ -51,8 +51,8 @@ describe('a model call of a known account', function () {
         perKey: { requestsPerMinute: 1_000 },
         perUser: { tokensPerMinute: 1e6 },
         shared: true,
-        syncInterval: 6 * rarely,
       },
+      fixed: { syncInterval: 6 * rarely },
       quotas: { perUser: { unit: 'credits', daily: 1_000 } },
       credits: { prices: { '*': { input: 1, output: 1 }, free: {} }, initialBalance: 100 },
     });

@@ -5,11 +5,11 @@ import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import type { AccountDocument } from '../../../src/accounting/model.ts';
 import { newId } from '../../../src/ids.ts';
-import { type ModelGatewayOptions, scopes } from '../../../src/index.ts';
+import { scopes } from '../../../src/index.ts';
 import { CommandProcess } from '../../cli/command.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import * as breakable from '../../support/database/breakable-database.ts';
-import { createGateway, newSecretKey } from '../../support/gateway.ts';
+import { createGateway, newSecretKey, type TestOptions } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { recordingLogger } from '../../support/logger.ts';
 import { measureAgain } from '../../support/measure-again.ts';
@@ -110,7 +110,7 @@ const otherId = (key: string) => `${key.slice(0, 10)}zzzz${key.slice(14)}`;
 const otherSecret = (key: string) => `${key.slice(0, -1)}${key.endsWith('A') ? 'B' : 'A'}`;
 
 /** A gateway that is served, until the fault is over. */
-async function startGateway(collectionPrefix: string, options: Partial<ModelGatewayOptions> = {}) {
+async function startGateway(collectionPrefix: string, options: TestOptions = {}) {
   const logger = recordingLogger();
   const upstreams = [{ name: 'u', baseUrl: upstream.baseUrl }];
   const gateway = await createGateway({ mongo: database.uri, upstreams, collectionPrefix, logger, ...options });
@@ -392,13 +392,13 @@ const table: readonly Row[] = [
     },
   },
   {
-    says: 'usage is kept up to usageBacklog; the log says once how much is lost, and nothing stays reserved for it',
+    says: 'usage is kept up to a number of records; the log says once how much is lost, and nothing stays reserved for it',
     under: 'its connections are closed',
     async show({ begin, end }) {
       const usageBacklog = 5;
       const kept = 1 + usageBacklog;
       const credits = { prices, initialBalance: 1_000 };
-      const gateway = await startGateway('usage_', { credits, usageBacklog });
+      const gateway = await startGateway('usage_', { credits, fixed: { usageBacklog } });
       const { key } = await gateway.newKey();
       await slowest(served, [gateway.ask(key)]);
       await gateway.untilCounted();
@@ -416,7 +416,7 @@ const table: readonly Row[] = [
       await gateway.untilCounted(kept);
       const told = (part: string) => gateway.lines.filter(({ message }) => message.includes(part));
       await until(() => told('usage records are written again').length > 0);
-      expect(told('more usage records wait than usageBacklog allows')).to.have.lengthOf(1);
+      expect(told('more usage records wait than are kept')).to.have.lengthOf(1);
       expect(told('usage records are written again').map(({ fields }) => fields?.lost)).to.deep.equal([3]);
       // of the others it is known that they have begun
       expect(await gateway.collection('usage').countDocuments({ ending: 'complete' } as object)).to.equal(kept);

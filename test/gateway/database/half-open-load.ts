@@ -76,9 +76,8 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
   const gateway = await createGateway({
     mongo,
     upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
-    retryDelays: [retryDelay],
-    readRateLimit: 100_000,
-    managementRateLimit: 100_000,
+    deliveries: { retryDelays: [retryDelay] },
+    limits: { readsPerMinute: 100_000, writesPerMinute: 100_000 },
     credits,
     collectionPrefix,
   });

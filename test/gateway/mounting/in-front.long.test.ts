@@ -44,7 +44,7 @@ describe('a gateway in front of Express', function () {
     gateway = await createGateway({
       mongo: database.connection,
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: 'up' }],
-      modelAttempts: 1,
+      modelCalls: { attempts: 1 },
       credits: { prices: { '*': { input: 0.1, output: 0.4, image: 0.001 } }, initialBalance: 10 },
       dashboard: {
         path: '/dashboard',

@@ -34,8 +34,8 @@ describe('Interceptors of axios', () => {
     upstream = await ScriptedUpstream.start();
     receiver = await startReceiver(200);
     scene = await startScene({
-      retryDelays: [10],
-      recoverRate: 1_000,
+      deliveries: { retryDelays: [10] },
+      fixed: { recoverRate: 1_000 },
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, apiKey: 'sk-ours' }],
     });
     webhookId = await scene.webhook(receiver.url);

@@ -22,7 +22,7 @@ describe('a gateway whose host has limits, billing and metering of its own', () 
     account = await startAccount(usage, {
       mongo: connection,
       usage: false,
-      limits: { eventWindow: 200 },
+      fixed: { limitEventWindow: 200 },
       onUsage: (record) => void told.push(record),
       onRequest() {
         if (isBroke) throw new GatewayError('insufficient_credits', 'The host says that nothing is left');

@@ -24,7 +24,8 @@ describe('The gateway delivers, signed and only once,', function () {
           lowThreshold: 5,
         },
         quotas: { perUser: { unit: 'requests', monthly: 4 }, thresholds: [50] },
-        limits: { perKey: ({ keyId }) => (keyId === flooding ? { requestsPerMinute: 0 } : undefined), eventWindow },
+        limits: { perKey: ({ keyId }) => (keyId === flooding ? { requestsPerMinute: 0 } : undefined) },
+        fixed: { limitEventWindow: eventWindow },
       },
     );
   });

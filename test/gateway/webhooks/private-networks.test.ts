@@ -19,7 +19,7 @@ describe('Private networks', () => {
     const url = 'https://example.com/hook';
 
     before(async () => {
-      live = await startGateway({ allowPrivateNetworks: [] });
+      live = await startGateway({ webhooks: { allowPrivateNetworks: [] } });
       const { body } = await live.call('POST', '/v1/webhooks', { url, events, secret });
       id = body.id;
     });
@@ -86,9 +86,8 @@ describe('Private networks', () => {
       const gateway = await createModelGateway({
         mongo: database.connection,
         secretKeys,
-        allowHttp,
-        allowPrivateNetworks: networks,
-        retryDelays: [],
+        webhooks: { allowHttp, allowPrivateNetworks: networks },
+        deliveries: { retryDelays: [] },
         logger,
       });
       try {

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
-import { createModelGateway, scopes } from '../../../src/index.ts';
+import { scopes } from '../../../src/index.ts';
 import { startReceiver } from '../../deliveries/receiver.ts';
 import { payment } from '../../events/harness.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway, newSecretKey } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 import { recordingLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
@@ -79,21 +79,19 @@ async function startHost({ prepare, connection: options, connected }: HostSettin
   const receiver = await startReceiver(500, 200);
   defer(() => receiver.stop());
   const logger = recordingLogger();
-  const gateway = await createModelGateway({
-    ...loopbackOptions,
+  const gateway = await createGateway({
     mongo: connection,
     logger,
     secretKeys: [newSecretKey()],
     upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
-    retryDelays: [50],
+    deliveries: { retryDelays: [50] },
     credits: { prices: { '*': { output: 1 } }, initialBalance: 1_000 },
     quotas: { perUser: { unit: 'tokens', monthly: 1_000_000 } },
     limits: {
       perKey: ({ userId }) => ({ requestsPerMinute: userId === 'usr_flood' ? 2 : 1_000 }),
       shared: true,
-      syncInterval: 20,
-      eventWindow: 300,
     },
+    fixed: { syncInterval: 20, limitEventWindow: 300 },
   });
   defer(() => gateway.close());
   const server = await listen(express().use(gateway.router));

@@ -335,11 +335,14 @@ describe('the heartbeat of a stream', () => {
     let live: LiveGateway;
 
     before(async () => {
-      live = await startGateway({ upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }], streamHeartbeat });
+      live = await startGateway({
+        upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+        modelCalls: { streamHeartbeat },
+      });
     });
     after(() => live.close());
 
-    it('comes by the option `streamHeartbeat`, in the stream of a stored response too', async () => {
+    it('comes by the option `modelCalls.streamHeartbeat`, in the stream of a stored response too', async () => {
       const client = new OpenAI({ baseURL: `${live.url}/v1`, apiKey: live.key, maxRetries: 0 });
       const response = { id: 'resp_kept', object: 'response', status: 'completed', output: [{}] };
       upstream.script = json(200, response);

@@ -10,7 +10,7 @@ describe('an upstream that fails', () => {
   let account: LiveAccount;
 
   before(async () => {
-    account = await startAccount({ prompt_tokens: 1, completion_tokens: 1 }, { logger, modelAttempts: 1 });
+    account = await startAccount({ prompt_tokens: 1, completion_tokens: 1 }, { logger, modelCalls: { attempts: 1 } });
   });
   after(() => account?.close());
 

@@ -88,8 +88,11 @@ describe('a mistake in a function of the host', function () {
         perUser: () => run('limits.perUser', () => undefined),
       },
       quotas: { perUser: () => run('quotas.perUser', () => undefined) },
-      disableOnGone: true,
-      onDisable: () => run('onDisable', () => undefined),
+      webhooks: {
+        ...loopbackOptions.webhooks,
+        disableOnGone: true,
+        onDisable: () => run('onDisable', () => undefined),
+      },
       dashboard: { path: '/dashboard', authenticate: () => run('dashboard.authenticate', () => null) },
       logger,
     } as unknown as ModelGatewayOptions);

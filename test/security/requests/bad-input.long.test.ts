@@ -84,8 +84,7 @@ describe('bad input', () => {
       mongo: connection,
       secretKeys: [newSecretKey()],
       upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up' }],
-      managementRateLimit: 100_000,
-      readRateLimit: 100_000,
+      limits: { writesPerMinute: 100_000, readsPerMinute: 100_000 },
     });
     const webhook = { url: 'https://example.com/', events: ['credits.low'], secret: 'long-enough' };
     ({ id } = (await live.call('POST', '/v1/webhooks', webhook)).body);

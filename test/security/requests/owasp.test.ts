@@ -28,7 +28,12 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     upstream = await ScriptedUpstream.start();
     const upstreams = [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: upstreamKey }];
     connection = await mongoose.createConnection(freshUri()).asPromise();
-    live = await startGateway({ mongo: connection, secretKeys: [newSecretKey()], upstreams, maxWebhooks });
+    live = await startGateway({
+      mongo: connection,
+      secretKeys: [newSecretKey()],
+      upstreams,
+      limits: { webhooks: maxWebhooks },
+    });
     strangersKey = (await live.gateway.keys.create({ userId: 'usr_stranger' })).key;
   });
   after(async () => {
@@ -111,7 +116,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     for (let i = 0; i < maxWebhooks; i += 1) await create();
     expect((await live.call('POST', '/v1/webhooks', webhook)).body.error.code).to.equal('webhook_limit_reached');
 
-    const strict = await startGateway({ managementRateLimit: 2 });
+    const strict = await startGateway({ limits: { writesPerMinute: 2 } });
     const statuses: number[] = [];
     for (let i = 0; i < 4; i += 1) statuses.push((await strict.call('POST', '/v1/webhooks', webhook)).status);
     const refused = await strict.call('DELETE', '/v1/webhooks/wh_none');
@@ -157,7 +162,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
   });
 
   it('API7 Server side request forgery: neither a URL nor a redirect leads a delivery to an internal address', async () => {
-    const strict = await startGateway({ allowPrivateNetworks: [], allowHttp: true });
+    const strict = await startGateway({ webhooks: { allowPrivateNetworks: [], allowHttp: true } });
     for (const host of forbiddenHosts) {
       const { status, body } = await strict.call('POST', '/v1/webhooks', { ...webhook, url: `http://${host}/` });
       expect([host, status, body.error.code]).to.deep.equal([host, 400, 'url_not_allowed']);
@@ -196,7 +201,9 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     expect(headers.get('content-type')).to.equal('application/json');
     for (const name of ['access-control-allow-origin', 'server', 'set-cookie'])
       expect(headers.has(name), name).to.equal(false);
-    const plain = await startGateway({ allowHttp: undefined as never, allowPrivateNetworks: undefined as never });
+    const plain = await startGateway({
+      webhooks: { allowHttp: undefined as never, allowPrivateNetworks: undefined as never },
+    });
     const refused = await plain.call('POST', '/v1/webhooks', { ...webhook, url: 'http://example.com/' });
     await plain.close();
     expect(refused.body.error.code).to.equal('url_not_allowed');

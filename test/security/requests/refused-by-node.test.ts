@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import { connect } from 'node:net';
 import { expect } from 'chai';
-import { type HardenOptions, hardenServer } from '../../../src/index.ts';
+import { hardenServer } from '../../../src/index.ts';
 import { connectRaw, head } from '../../http/raw-client.ts';
 import { listenOn } from '../../support/listen.ts';
 
@@ -18,13 +18,13 @@ describe('what Node refuses before the gateway sees it', () => {
 
   const short = { headersTimeout: 200, requestTimeout: 300, connectionsCheckingInterval: 20 };
 
-  async function start(prepare = (_server: Server): void => {}, options: HardenOptions = {}): Promise<void> {
+  async function start(prepare = (_server: Server): void => {}, properties: Partial<Server> = {}): Promise<void> {
     server = createServer((req, res) => {
       if (req.url === '/stream') res.write('begun;');
       else if (req.url === '/body') req.resume().on('end', () => res.end('whole'));
       else if (req.url !== '/silent') res.end('well');
     });
-    hardenServer(server, options);
+    Object.assign(hardenServer(server), properties);
     prepare(server);
     port = await listenOn(server);
   }

@@ -80,7 +80,7 @@ describe('a burst of reads of one account', () => {
 
 describe('the option readRateLimit', () => {
   it('limits the reads of an account in a minute, but neither its writes nor other accounts', async () => {
-    const live = await startGateway({ readRateLimit: 3 });
+    const live = await startGateway({ limits: { readsPerMinute: 3 } });
     try {
       for (const path of ['/v1/events', '/v1/webhooks', '/v1/usage']) {
         expect((await live.call('GET', path)).status, path).to.equal(200);

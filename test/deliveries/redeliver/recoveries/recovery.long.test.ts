@@ -21,7 +21,7 @@ describe('A recovery', () => {
   const pause = (active: boolean) => scene.call('PATCH', `/v1/webhooks/${webhookId}`, { active });
 
   async function start(options = {}) {
-    scene = await startScene({ retryDelays: [], recoverRate: 1_000, ...options });
+    scene = await startScene({ deliveries: { retryDelays: [] }, fixed: { recoverRate: 1_000 }, ...options });
     webhookId = await scene.webhook(receiver.url);
   }
 
@@ -87,7 +87,7 @@ describe('A recovery', () => {
   });
 
   it('gives a missed event its whole retry schedule', async () => {
-    await start({ retryDelays: [10, 10, 10, 10, 10] });
+    await start({ deliveries: { retryDelays: [10, 10, 10, 10, 10] } });
     await pause(false);
     const { id } = await scene.gateway.publish(low);
     await pause(true);
@@ -114,7 +114,7 @@ describe('A recovery', () => {
   });
 
   it('stays within its rate', async () => {
-    await start({ recoverRate: 20 });
+    await start({ fixed: { recoverRate: 20 } });
     await storeEnded(scene.connection, webhookId, Array(20).fill('failed'));
     const began = performance.now();
     await ended((await begin()).body.id);
@@ -122,7 +122,7 @@ describe('A recovery', () => {
   });
 
   it('runs once at a time per webhook, and ends early when the webhook is paused', async () => {
-    await start({ recoverRate: 20 });
+    await start({ fixed: { recoverRate: 20 } });
     await storeEnded(scene.connection, webhookId, Array(200).fill('failed'));
     const { body } = await begin();
     const second = await begin();
@@ -136,7 +136,7 @@ describe('A recovery', () => {
   });
 
   it('does not delay new events', async () => {
-    await start({ recoverRate: 20 });
+    await start({ fixed: { recoverRate: 20 } });
     await storeEnded(scene.connection, webhookId, Array(200).fill('failed'));
     const { body } = await begin();
     await receiver.count(3);
@@ -149,7 +149,7 @@ describe('A recovery', () => {
   });
 
   it('sends each delivery once, and once more for each resend at the same time', async () => {
-    await start({ recoverRate: 200 });
+    await start({ fixed: { recoverRate: 200 } });
     await storeEnded(scene.connection, webhookId, Array(40).fill('failed'));
     receiver.answers(500);
     const ids = (await scene.stored.find().toArray()).map(({ _id }) => _id);

@@ -1,0 +1,54 @@
+/** Names that options once had, and where they are now. */
+export const moved: Readonly<Record<string, string>> = {
+  modelAttempts: 'modelCalls.attempts',
+  exposeUpstream: 'modelCalls.exposeUpstream',
+  abortOnDisconnect: 'modelCalls.abortOnDisconnect',
+  streamHeartbeat: 'modelCalls.streamHeartbeat',
+  backgroundPollInterval: 'background.pollInterval',
+  backgroundTimeout: 'background.timeout',
+  maxSockets: 'sockets.maxPerAccount',
+  socketIdleTimeout: 'sockets.idleTimeout',
+  maxWebhooks: 'limits.webhooks',
+  maxApiKeys: 'limits.apiKeys',
+  maxFiles: 'limits.files',
+  maxFileBytes: 'limits.fileBytes',
+  managementRateLimit: 'limits.writesPerMinute',
+  readRateLimit: 'limits.readsPerMinute',
+  modelBodyLimit: 'limits.modelBodyBytes',
+  bodyMemory: 'limits.bodyMemory',
+  retryDelays: 'deliveries.retryDelays',
+  honorRetryAfter: 'deliveries.honorRetryAfter',
+  attemptTimeout: 'deliveries.attemptTimeout',
+  concurrency: 'deliveries.concurrency',
+  concurrencyPerAccount: 'deliveries.concurrencyPerAccount',
+  concurrencyPerWebhook: 'deliveries.concurrencyPerWebhook',
+  retentionDays: 'deliveries.retentionDays',
+  sweepInterval: 'deliveries.sweepInterval',
+  changeStreams: 'deliveries.changeStreams',
+  allowHttp: 'webhooks.allowHttp',
+  allowPrivateNetworks: 'webhooks.allowPrivateNetworks',
+  webhookProxy: 'webhooks.proxy',
+  disableAfterDays: 'webhooks.disableAfterDays',
+  disableOnGone: 'webhooks.disableOnGone',
+  onDisable: 'webhooks.onDisable',
+};
+
+/** What once were options and are the same in every gateway now. */
+export const constants: Readonly<Record<string, string>> = {
+  modelRetryWait: '2 s',
+  backgroundPollLimit: 'thirty times background.pollInterval',
+  webhookBodyLimit: '256 KiB',
+  maxSocketMessageBytes: '16 MiB',
+  storedRetentionDays: '30 days',
+  usageBacklog: '100,000 records',
+  processInterval: '10 s',
+  recoverRate: '50 a second',
+  'limits.syncInterval': '200 ms',
+  'limits.eventWindow': '5 min',
+};
+
+/** What an error says about the name of an option that there is no more; `undefined` for any other name. */
+export function renamed(path: string): string | undefined {
+  if (Object.hasOwn(moved, path)) return `is called ${moved[path]} now`;
+  return Object.hasOwn(constants, path) ? `is no option any more: it is fixed at ${constants[path]}` : undefined;
+}
