@@ -152,6 +152,7 @@ describe('hosted tools, over HTTP', () => {
     upstream.script = script;
     await client.responses.create({ model: 'm', input: 'Hi', background: true, tools: [imageTool('mini')] });
     await costs(toolsCost + 10);
+    await until(() => records.length === 1);
     expect(records[0]).to.include(counted);
     expect(records[0]?.imageModels).to.deep.equal(['mini']);
   });
