@@ -3,13 +3,14 @@ import { AccountTurns } from '../fairness/account-shares.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
-import type { Fixed } from '../options/fixed.ts';
+import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
+import { isDuplicateKey } from '../mongo/writes.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
 import { createBudgetAdmission, createReadAccountBudgets } from './budget-admission.ts';
 import { createBudgetService, createReadUsed } from './budgets.ts';
-import { createCounting, RecentUsage } from './count.ts';
+import { type CountDeps, createCount, longestCount, RecentUsage } from './count.ts';
 import type { CreditObserver } from './credit-admission.ts';
 import { CreditService } from './credits.ts';
 import { createLimitService } from './limits.ts';
@@ -58,6 +59,24 @@ function createCreditsAndPayments({ models, publish, transaction, database, opti
       logger,
     });
   return { credits, payments: createPaymentService({ ...models, publish, credits, writeAccount }) };
+}
+
+/** Counts at every interval, and again at once if a run may have left records. @param interval milliseconds */
+function createCounting(deps: CountDeps, interval: number): Periodic {
+  const count = createCount(deps);
+
+  async function task(): Promise<void> {
+    try {
+      if ((await count()) >= deps.batchSize) counting.runNow();
+    } catch (error) {
+      // another process inserted the same counter at the same moment: the next run finds it
+      if (!isDuplicateKey(error)) throw error;
+    }
+  }
+
+  const { logger } = deps;
+  const counting = createPeriodic({ name: 'counting usage', task, interval, longestRun: longestCount, logger });
+  return counting;
 }
 
 /** Joins the records of calls and their counting, which also charges for them. */

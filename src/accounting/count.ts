@@ -2,7 +2,6 @@ import type { ClientSession } from 'mongoose';
 import { createSetAsideLog, isItemFailure, itemFailures, writeIsolated } from '../mongo/batcher.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { RunInTransaction } from '../mongo/connection/availability.ts';
-import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
 import type { CreditService } from './credits.ts';
 import type { AccountingModels, KeyTotalDocument, UsageDocument, UsageSums } from './model.ts';
@@ -78,7 +77,7 @@ export interface CountDeps extends ThresholdDeps, Pick<AccountingModels, 'usage'
 }
 
 /** Longer than a transaction is retried. Milliseconds. */
-const longestCount = 150_000;
+export const longestCount = 150_000;
 
 /** If it takes longer to look for such records, they are looked for again. Milliseconds. */
 const longestLook = 10_000;
@@ -200,24 +199,6 @@ export function createCount(deps: CountDeps) {
     const counted = recent.length > 0 ? await countFound({ _id: { $in: ids }, counted: false }, recent) : 0;
     return counted + (await countAbandoned());
   };
-}
-
-/** Counts at every interval, and again at once if a run may have left records. @param interval milliseconds */
-export function createCounting(deps: CountDeps, interval: number): Periodic {
-  const count = createCount(deps);
-
-  async function task(): Promise<void> {
-    try {
-      if ((await count()) >= deps.batchSize) counting.runNow();
-    } catch (error) {
-      // another process inserted the same counter at the same moment: the next run finds it
-      if (!isDuplicateKey(error)) throw error;
-    }
-  }
-
-  const { logger } = deps;
-  const counting = createPeriodic({ name: 'counting usage', task, interval, longestRun: longestCount, logger });
-  return counting;
 }
 
 /**

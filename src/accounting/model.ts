@@ -127,7 +127,7 @@ const usageSchema = new Schema<UsageDocument>(
   .index({ userId: 1, startedAt: 1 }, { name: 'userPeriod' })
   .index({ startedAt: 1 }, { name: 'open', partialFilterExpression: { ending: null } })
   .index({ counted: 1, _id: 1 }, { name: 'uncounted', partialFilterExpression: { counted: false } });
-export const createUsageModel = modelFactory('Usage', 'usage', usageSchema);
+const createUsageModel = modelFactory('Usage', 'usage', usageSchema);
 
 const counterSchema = new Schema<CounterDocument>(
   {
@@ -142,7 +142,7 @@ const counterSchema = new Schema<CounterDocument>(
 )
   .index({ userId: 1, day: 1 }, { name: 'userDay' })
   .index({ userId: 1, keyId: 1, day: 1 }, { name: 'userKeyDay' });
-export const createCounterModel = modelFactory('UsageCounter', 'usage_counters', counterSchema);
+const createCounterModel = modelFactory('UsageCounter', 'usage_counters', counterSchema);
 
 const periodSchema = new Schema<PeriodDocument>(
   {
@@ -155,7 +155,7 @@ const periodSchema = new Schema<PeriodDocument>(
   },
   schemaOptions,
 ).index({ start: 1, userId: 1 }, { name: 'monthAccounts', partialFilterExpression: { period: 'monthly' } });
-export const createPeriodModel = modelFactory('UsagePeriod', 'usage_periods', periodSchema);
+const createPeriodModel = modelFactory('UsagePeriod', 'usage_periods', periodSchema);
 
 const keyTotalSchema = new Schema<KeyTotalDocument>(
   {
@@ -166,7 +166,7 @@ const keyTotalSchema = new Schema<KeyTotalDocument>(
   },
   schemaOptions,
 );
-export const createKeyTotalModel = modelFactory('UsageKeyTotal', 'usage_key_totals', keyTotalSchema);
+const createKeyTotalModel = modelFactory('UsageKeyTotal', 'usage_key_totals', keyTotalSchema);
 
 /** The budgets of one account. */
 export interface AccountBudgetsDocument {
@@ -347,7 +347,7 @@ const exceededSchema = new Schema<ExceededDocument>(
 )
   .index({ state: 1, windowEnd: 1 }, { name: 'due', partialFilterExpression: { state: { $in: ['open', 'closed'] } } })
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
-export const createExceededModel = modelFactory('Exceeded', 'exceeded', exceededSchema);
+const createExceededModel = modelFactory('Exceeded', 'exceeded', exceededSchema);
 
 /** What model calls use and cost, and what accounts pay, of one gateway; every collection's name starts with the prefix. */
 export function createAccountingModels(connection: Connection, prefix: string) {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { costOf, toCredits, toMicro } from '../../src/accounting/price.ts';
-import { crossings } from '../../src/accounting/thresholds.ts';
+import { crossings } from '../../src/accounting/sums.ts';
 
 const prices = {
   '*': { input: 2, output: 8 },

@@ -2,13 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createCount } from '../../../src/accounting/count.ts';
-import {
-  createCounterModel,
-  createExceededModel,
-  createKeyTotalModel,
-  createPeriodModel,
-  createUsageModel,
-} from '../../../src/accounting/model.ts';
+import { createAccountingModels } from '../../../src/accounting/model.ts';
 import { createClosing } from '../../../src/accounting/refused-calls.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { createGateway } from '../../support/gateway.ts';
@@ -34,18 +28,20 @@ describe('With nothing to do', () => {
   afterEach(() => connection.close());
 
   it('the check for finished windows of refused calls sends one query', async () => {
-    const exceeded = durableCollection(createExceededModel(connection, 'gateway_'));
-    await createClosing({ exceeded, publish: never, grace: 2_000, logger: silentLogger })();
+    const { exceeded } = createAccountingModels(connection, 'gateway_');
+    await createClosing({
+      exceeded: durableCollection(exceeded),
+      publish: never,
+      grace: 2_000,
+      logger: silentLogger,
+    })();
 
     expect(asked).to.deep.equal(['find gateway_exceeded']);
   });
 
   it('the check for calls to count sends one query', async () => {
     const count = createCount({
-      usage: createUsageModel(connection, 'gateway_'),
-      counters: createCounterModel(connection, 'gateway_'),
-      periods: createPeriodModel(connection, 'gateway_'),
-      keyTotals: createKeyTotalModel(connection, 'gateway_'),
+      ...createAccountingModels(connection, 'gateway_'),
       transaction: never,
       publish: never,
       quotas: undefined,
