@@ -5,12 +5,12 @@
 /** Modules and folders of pure functions, tables and parsers: a call has no effect but its result. Each with what it decides. */
 export const pure = {
   'accounting/price.ts': 'what a call costs',
-  'accounting/thresholds.ts': 'which thresholds a sum crosses',
+  'accounting/sums.ts': 'what records add up to, and which thresholds a sum crosses',
   'cli/config/': 'the configuration that variables make',
   'cli/server/next-steps.ts': 'what a start prints',
   'cli/terminal/': 'how texts and tables are shown',
   'dashboard/page/': 'what the page makes of values',
-  'deliveries/due.ts': 'where a sweep begins',
+  'deliveries/due-reads.ts': 'where a sweep begins',
   'deliveries/event-statuses.ts': 'the state of an event by its deliveries',
   'deliveries/failures.ts': 'the table of failures and advice',
   'deliveries/retry.ts': 'when an attempt is made again',

@@ -17,12 +17,12 @@ const firstCount = 50;
 
 /**
  * The state of an event, from the states of its deliveries: failed if one has failed, otherwise pending while one is pending,
- * and canceled if all are. An event without deliveries is delivered.
+ * and canceled if all are.
  */
-export function eventState(states: readonly DeliveryState[]): DeliveryState {
+function eventState(states: readonly DeliveryState[]): DeliveryState {
   if (states.includes('failed')) return 'failed';
   if (states.includes('pending')) return 'pending';
-  return states.length > 0 && states.every((state) => state === 'canceled') ? 'canceled' : 'delivered';
+  return states.every((state) => state === 'canceled') ? 'canceled' : 'delivered';
 }
 
 /** How many deliveries of an event are in one state. */

@@ -2,17 +2,12 @@ import type { EventModel } from '../events/model.ts';
 import { firstId } from '../ids.ts';
 import { distinctValues, durableCollection } from '../mongo/collection.ts';
 import { confirm } from '../mongo/confirmed-reads.ts';
-import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import type { ClaimsDeps } from './claims.ts';
 
 /** Events in one step. */
 const batchSize = 500;
-/** How often events older than the retention are looked for. Milliseconds. */
-const interval = 3_600_000;
-/** The longest that one such search may take. Milliseconds. */
-const longestRun = 600_000;
 
-export interface EventExpiryDeps extends Pick<ClaimsDeps, 'deliveries' | 'retention' | 'logger'> {
+export interface EventExpiryDeps extends Pick<ClaimsDeps, 'deliveries' | 'retention'> {
   readonly events: EventModel;
 }
 
@@ -20,7 +15,7 @@ export interface EventExpiryDeps extends Pick<ClaimsDeps, 'deliveries' | 'retent
  * Lets events expire that are older than the retention and have no delivery left. Deliveries expire on their own after their
  * end, so a pending delivery never loses its event.
  */
-export async function expireEvents(deps: Omit<EventExpiryDeps, 'logger'>): Promise<void> {
+export async function expireEvents(deps: EventExpiryDeps): Promise<void> {
   const collection = durableCollection(deps.events);
   const deliveries = durableCollection(deps.deliveries);
   const before = firstId('evt', Date.now() - deps.retention);
@@ -38,15 +33,4 @@ export async function expireEvents(deps: Omit<EventExpiryDeps, 'logger'>): Promi
     const expired = ids.filter((id) => !needed.has(id));
     await collection.updateMany({ _id: { $in: expired } }, [{ $set: { expiresAt: '$$NOW' } }]);
   }
-}
-
-/** Does so once an hour. */
-export function createEventExpiry(deps: EventExpiryDeps): Periodic {
-  return createPeriodic({
-    name: 'expiring events',
-    task: () => expireEvents(deps),
-    interval,
-    longestRun,
-    logger: deps.logger,
-  });
 }

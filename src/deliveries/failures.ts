@@ -7,10 +7,10 @@ export interface FailureAdvice {
 }
 
 /**
- * Every code that an attempt can fail with, except `http_<status>`. The receiver causes most of them, the gateway the last ones.
+ * Every code that an attempt can fail with, those of a status together. The receiver causes most of them, the gateway the last ones.
  * openapi.yaml (`DeliveryErrorCode`) has the same table, and docs/webhooks.md is generated from this one.
  */
-export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, FailureAdvice>> = {
+export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`> | 'http_<status>', FailureAdvice>> = {
   dns_failed: {
     meaning: 'The host name of the URL could not be resolved, or not in time.',
     remedy: 'Check the name, its A and AAAA records and its name servers, from outside your network.',
@@ -80,15 +80,13 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
     meaning: 'The attempt failed for a reason that is not known.',
     remedy: 'Check the receiver; if it looks well, ask the operator of this service.',
   },
-};
-
-/** Meaning and remedy of every `http_<status>`. */
-export const statusFailure: FailureAdvice = {
-  meaning: 'The receiver answered with this status, which is not 2xx.',
-  remedy: 'Answer 2xx once the event is taken over; the recorded answer and your logs say why not.',
+  'http_<status>': {
+    meaning: 'The receiver answered with this status, which is not 2xx.',
+    remedy: 'Answer 2xx once the event is taken over; the recorded answer and your logs say why not.',
+  },
 };
 
 /** Meaning and remedy of any code, `http_<status>` included. */
 export function adviceFor(code: string): FailureAdvice {
-  return Object.hasOwn(failures, code) ? failures[code as keyof typeof failures] : statusFailure;
+  return Object.hasOwn(failures, code) ? failures[code as keyof typeof failures] : failures['http_<status>'];
 }

@@ -263,7 +263,7 @@ export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts
 const weightOf = ({ body, targets }: StoredEvent) => eventWeight + (body?.length ?? 0) + targets.length * targetWeight;
 
 /** The events whose fan-out is under way here: their weight and their leases. Nearly every fan-out ends before half of its lease. */
-export class HeldEvents {
+class HeldEvents {
   readonly #events = new Map<string, StoredEvent>();
   readonly #keeper: LeaseKeeper<StoredEvent>;
   #weight = 0;

@@ -164,7 +164,7 @@ const maxRanges = 200;
  * them by id, so every filter finds its page in the index. This way one index for accounts and one for webhooks serve every
  * combination; each index costs writes.
  */
-export async function queriesFor(
+async function queriesFor(
   collection: Deliveries,
   userId: string,
   page: DeliveryPage,

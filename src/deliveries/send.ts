@@ -164,7 +164,7 @@ const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
  * Why an attempt failed that this status answered, or `null` if it succeeded. The status decides, whatever its body does: a 2xx is a
  * success, any other status is the reason itself. Redirects are not followed.
  */
-export function failureOf(status: number): FailureCode | null {
+function failureOf(status: number): FailureCode | null {
   if (status >= 200 && status < 300) return null;
   return redirects.has(status) ? 'redirect' : `http_${status}`;
 }

@@ -8,6 +8,7 @@ import type { SendRateModel } from '../fairness/model.ts';
 import { createSendRates } from '../fairness/send-rates.ts';
 import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
+import { createPeriodic } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import type { TargetLookUp } from '../webhooks/webhook.ts';
@@ -16,7 +17,7 @@ import { type AttemptListeners, Claims } from './claims.ts';
 import { createDue, createUnfinishedEvents, type Due, type DueDeps } from './due.ts';
 import { createDueAttempts } from './due-reads.ts';
 import { createEventStatuses } from './event-statuses.ts';
-import { createEventExpiry } from './expiry.ts';
+import { expireEvents } from './expiry.ts';
 import { FanOut, type FanOutObserver } from './fan-out.ts';
 import { createDeliveryHistory, createDerivedDeliveries, type ShownDelivery } from './history.ts';
 import { createJobs } from './jobs.ts';
@@ -34,6 +35,8 @@ const lease = 4_500;
 const renewInterval = 1_250;
 /** How long closing waits for pending work. Milliseconds. */
 const pendingWorkWait = 1_000;
+/** How often events older than the retention are looked for, and the longest that one such search may take. Milliseconds. */
+const [expiryInterval, longestExpiry] = [3_600_000, 600_000] as const;
 
 /** Whoever is not given is not told. */
 export interface DeliveryServiceDeps extends Partial<AttemptListeners>, Pick<DueDeps, 'onSwept'> {
@@ -107,7 +110,13 @@ function createParts(deps: DeliveryServiceDeps) {
   const fanOut = new FanOut({ ...shared, claims, scheduler, renewEvents: createRenewEvents(events) });
   const unfinished = createUnfinishedEvents({ ...shared, fanOut, scheduler });
   const due = createDue({ ...shared, reads, scheduler, unfinished });
-  const expiry = createEventExpiry(shared);
+  const expiry = createPeriodic({
+    name: 'expiring events',
+    task: () => expireEvents(shared),
+    interval: expiryInterval,
+    longestRun: longestExpiry,
+    logger: options.logger,
+  });
 
   const derivedDeliveries = createDerivedDeliveries(deliveries, events, options.retryDelays);
   const history = createDeliveryHistory(deliveries, derivedDeliveries);

@@ -82,7 +82,7 @@ function summed(tallies: readonly Pick<TallyDocument, 'succeeded' | 'failed' | '
 }
 
 /** Reads a webhook's last 168 hours: at most 168 small documents, by a range of ids. `now` is in milliseconds since 1970. */
-export function createReadStats(tallies: TallyModel) {
+function createReadStats(tallies: TallyModel) {
   const collection = durableCollection(tallies);
   return async function readStats(webhookId: string, now: number): Promise<WebhookStats> {
     const first = hourOf(now) - (hoursShown - 1) * hourLength;

@@ -1,5 +1,4 @@
 import type { ClientSession, Connection } from 'mongoose';
-import { eventState } from '../../src/deliveries/event-statuses.ts';
 import { expireEvents } from '../../src/deliveries/expiry.ts';
 import { firstDelivery } from '../../src/deliveries/fan-out.ts';
 import { jobIndexes } from '../../src/deliveries/jobs.ts';
@@ -170,7 +169,10 @@ export async function startDeliveryServices(
     events,
     ofEvent,
     /** How the event stands as a whole. */
-    stateOfEvent: async (eventId: string) => eventState((await ofEvent(eventId)).map(({ state }) => state)),
+    async stateOfEvent(eventId: string) {
+      const statuses = await deliveryService.eventStatuses.of([{ _id: eventId, targets: [], fanOut: 'done' }]);
+      return statuses.get(eventId)?.state;
+    },
     start: deliveryService.start,
     close: deliveryService.close,
     /** The one delivery of an event, once `holds` is true of it. */

@@ -1,7 +1,7 @@
 import type { Command, Option } from 'commander';
 import { createProgram } from '../../src/cli/program.ts';
 import { programs } from '../../src/dashboard/page/deliveries/programs.ts';
-import { failures, statusFailure } from '../../src/deliveries/failures.ts';
+import { failures } from '../../src/deliveries/failures.ts';
 import { describeCodes } from '../../src/openapi/error-codes.ts';
 import { sharedSpec } from '../../src/openapi/spec.ts';
 import { addGauges } from '../../src/operator/gauges.ts';
@@ -20,8 +20,7 @@ export function errorTable(): string {
 /** Every code of a failed delivery attempt, with what the receiver's owner can do. */
 export function failureTable(): string {
   const rows = Object.entries(failures).map(([code, { meaning, remedy }]) => [`\`${code}\``, meaning, remedy]);
-  const status = ['`http_<status>`', statusFailure.meaning, statusFailure.remedy];
-  return markdownTable(['code', 'what happened', "what the receiver's owner can do"], [...rows, status]);
+  return markdownTable(['code', 'what happened', "what the receiver's owner can do"], rows);
 }
 
 /** The labels of gauges, which share one list. */

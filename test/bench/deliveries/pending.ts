@@ -1,10 +1,12 @@
+import mongoose from 'mongoose';
 import { Claims } from '../../../src/deliveries/claims.ts';
-import { createDueAttempts, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due-reads.ts';
+import { createDueAttempts } from '../../../src/deliveries/due-reads.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
+import { aggregatedRanges } from '../../support/database/aggregated-ranges.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { median } from '../report.ts';
-import { now, type Setup } from './setup.ts';
+import { now, type Setup, uriOf } from './setup.ts';
 
 /** What is due at each turn, of each of as many webhooks as the pending ones are of. */
 const dueEach = 10;
@@ -84,7 +86,8 @@ function sumOf(node: unknown, field: string): number {
 }
 
 /** Looks and claims as a worker does, and what the database had to read for it. */
-function createClaimant(setup: Setup, deliveries: DeliveryModel) {
+async function createClaimant(setup: Setup, prefix: string, pending: number) {
+  const deliveries = await fill(setup, prefix, pending);
   const due = createDueAttempts(deliveries);
   const claims = new Claims({
     deliveries,
@@ -124,13 +127,17 @@ function createClaimant(setup: Setup, deliveries: DeliveryModel) {
   };
 
   async function keysExamined(): Promise<number> {
-    const pipelines = [
-      dueWebhooksPipeline({ claimableAt: new Date(0), webhookId: '' }, 1_000),
-      ...webhookIds.map((webhookId) => dueOfWebhookPipeline(webhookId, dueEach)),
-    ];
+    const uri = uriOf(setup.mongo, setup.connection.name);
+    const watched = await mongoose.createConnection(uri, { monitorCommands: true }).asPromise();
+    const due = createDueAttempts(createDeliveryModel(watched, prefix));
+    const pipelines = await aggregatedRanges(watched, async () => {
+      await due.look(null, 1_000, null);
+      await due.ofWebhooks(new Map(webhookIds.map((webhookId) => [webhookId, dueEach])));
+    });
+    await watched.close();
     let keys = 0;
     for (const pipeline of pipelines) {
-      const plan = await deliveries.collection.aggregate(pipeline).explain('executionStats');
+      const plan = await deliveries.collection.aggregate(pipeline as never).explain('executionStats');
       if (/"(COLLSCAN|SORT)"/.test(JSON.stringify(plan, chosenOnly))) throw new Error('claiming scanned or sorted');
       keys += sumOf(plan, 'totalKeysExamined');
     }
@@ -140,8 +147,8 @@ function createClaimant(setup: Setup, deliveries: DeliveryModel) {
 
 /** Claiming what is due, in turn where few and where many more are pending for later. */
 export async function pendingDeliveries(setup: Setup, many: number) {
-  const few = createClaimant(setup, await fill(setup, 'few_', 1_000));
-  const lots = createClaimant(setup, await fill(setup, 'many_', many));
+  const few = await createClaimant(setup, 'few_', 1_000);
+  const lots = await createClaimant(setup, 'many_', many);
 
   /** @throws when the database reads more keys where more are pending */
   return async function measure(turns: number) {

@@ -361,6 +361,21 @@ describe('Sending a delivery', () => {
       });
     }
 
+    for (const [status, code] of [
+      [200, 'delivered'],
+      [204, 'delivered'],
+      [299, 'delivered'],
+      [300, 'http_300'],
+      [304, 'http_304'],
+      [404, 'http_404'],
+      [500, 'http_500'],
+    ] as const) {
+      it(`records ${code} for a ${status}`, async () => {
+        const url = await receive([[answering(`HTTP/1.1 ${status} Some\r\ncontent-length: 0\r\n\r\n`)]]);
+        expect(await path.post(url, body)).to.include({ code, status });
+      });
+    }
+
     it('reads at most 4,096 bytes of a response, and keeps 1,024', async () => {
       const of = (bytes: number) => answering('HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n', 'a'.repeat(bytes));
       const enough = await path.post(await receive([[of(4_096)]]), body);
