@@ -243,7 +243,7 @@ function keyProblem(key: string): string | undefined {
  * The first value that JSON would change; `undefined` if there is none.
  * @param within the objects and arrays that contain it. @default none
  */
-export function jsonProblem(value: unknown, path: string, within = new Set<object>()): DataProblem | undefined {
+function jsonProblem(value: unknown, path: string, within = new Set<object>()): DataProblem | undefined {
   const isObject = typeof value === 'object' && value !== null;
   const problem = isObject ? objectProblem(value, within) : primitiveProblem(value);
   if (problem) return { path, problem };

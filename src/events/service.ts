@@ -188,7 +188,7 @@ type EventContent = Omit<EventDraft, 'userId' | 'idempotencyKey' | 'test' | 'tra
  * are stored, signed and sent.
  * @throws GatewayError `invalid_event_data` if the envelope is larger than 256 KiB
  */
-export function createContent(type: string, data: unknown, now: number): EventContent {
+function createContent(type: string, data: unknown, now: number): EventContent {
   const id = newId('evt', now);
   const created = new Date(now);
   const body = Buffer.from(JSON.stringify({ id, type, created: created.toISOString(), data }));

@@ -127,7 +127,7 @@ export function newKeyText(id: string): string {
 }
 
 /** The id in a key text; `null` if it is no key text. */
-export function keyIdIn(token: string): string | null {
+function keyIdIn(token: string): string | null {
   if (typeof token !== 'string' || token.length !== length) return null;
   return form.test(token) ? `key_${token.slice('emg_'.length, -secretLength)}` : null;
 }
@@ -290,7 +290,7 @@ function remember<T>(entries: Map<string, T>, id: string, entry: T, capacity: nu
  * are cached for the same time, but separately, so that a flood of unknown keys drops no good one. It counts a record's age from the start
  * of its look-up and still has old ones, for the grace period, where lru-cache counts from its end and drops them.
  */
-export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
+function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
   const records = new Map<string, CachedKey>();
   /** The start of the look-up that found no key, by id. */
   const unknown = new Map<string, number>();

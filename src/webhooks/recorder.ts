@@ -89,7 +89,7 @@ interface Hour {
 }
 
 /** One webhook's attempts since the last flush. */
-export interface AttemptBatch {
+interface AttemptBatch {
   /** By the hour's start, in milliseconds. */
   readonly hours: Map<number, Hour>;
   lastSuccessAt: Date | null;
@@ -100,12 +100,12 @@ export interface AttemptBatch {
   failures: number;
 }
 
-export function newAttemptBatch(): AttemptBatch {
+function newAttemptBatch(): AttemptBatch {
   return { hours: new Map(), lastSuccessAt: null, lastFailure: null, failingSince: null, failures: 0 };
 }
 
 /** Adds an attempt. Attempts arrive roughly in the order of their ends. */
-export function addAttempt(batch: AttemptBatch, { at, deliveryId, durationMs, status, code }: RecordedAttempt): void {
+function addAttempt(batch: AttemptBatch, { at, deliveryId, durationMs, status, code }: RecordedAttempt): void {
   const start = hourOf(at.getTime());
   const hour = batch.hours.get(start) ?? { succeeded: 0, failed: 0, durations: new Map<number, number>() };
   batch.hours.set(start, hour);

@@ -144,7 +144,7 @@ function periodOf(characters: readonly string[]): number {
  * Why a secret is easy to guess, in words that complete "it …"; `undefined` if no rule applies. Anyone who has recorded one
  * delivery can try keys offline, so the first things that people type must not be keys. A leading `whsec_` is ignored.
  */
-export function whyGuessable(secret: string): string | undefined {
+function whyGuessable(secret: string): string | undefined {
   const text = secret.toLowerCase().replace(/^whsec_/, '');
   const characters = [...text];
   const unexpected = characters.filter((character, i) => i === 0 || !follows(character, characters[i - 1] as string));

@@ -53,7 +53,7 @@ export type Secrets = ReturnType<typeof createSecrets>;
  * The ids of keys in use that are not in `known`. Each costs one read of the index, and one tells that there are no others.
  * @param findOne by default, a confirmed read proves that there are no others
  */
-export async function keyIdsExcept(
+async function keyIdsExcept(
   webhooks: WebhookModel,
   known: readonly string[],
   findOne: typeof findOneConfirmed<WebhookDocument> = findOneConfirmed,

@@ -1,9 +1,22 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createKeyCache, digestOf, type KeyRecord, keyIdIn, newKeyText } from '../../src/keys/verify-key.ts';
+import { createKeyVerifier, digestOf, type KeyRecord, newKeyText } from '../../src/keys/verify-key.ts';
 import { newId } from '../support/ids.ts';
 import { eventually } from '../support/until.ts';
+
+type Deps = Parameters<typeof createKeyVerifier>[0];
+
+function verifier(deps: Partial<Deps>) {
+  return createKeyVerifier({
+    read: async () => null,
+    ttl: 60_000,
+    capacity: 10,
+    gracePeriod: 60_000,
+    onUse() {},
+    ...deps,
+  });
+}
 
 describe('the text of an API key', () => {
   const id = newId('key', Date.now());
@@ -16,8 +29,19 @@ describe('the text of an API key', () => {
     expect(newKeyText(id)).to.not.equal(text);
   });
 
-  it('carries its id', () => {
-    expect(keyIdIn(text)).to.equal(id);
+  /** What a token is looked up by. */
+  async function lookedUp(token: unknown): Promise<string[]> {
+    const ids: string[] = [];
+    const read = async (id: string) => {
+      ids.push(id);
+      return null;
+    };
+    expect(await verifier({ read }).authenticate(token as string)).to.equal(null);
+    return ids;
+  }
+
+  it('carries its id', async () => {
+    expect(await lookedUp(text)).to.deep.equal([id]);
   });
 
   it('has the SHA-256 of the whole text as its digest', () => {
@@ -40,36 +64,48 @@ describe('the text of an API key', () => {
     ['no value', undefined],
   ];
   for (const [what, token] of malformed) {
-    it(`is refused with ${what}`, () => {
-      expect(keyIdIn(token as string)).to.equal(null);
+    it(`is refused with ${what}`, async () => {
+      expect(await lookedUp(token)).to.deep.equal([]);
+      expect(verifier({}).authenticateCached(token as string)).to.equal(null);
     });
   }
 });
 
-const record: KeyRecord = { digest: Buffer.alloc(32), principal: { userId: 'usr_1' }, good: true };
-
-function watchedCache() {
-  const reads: string[] = [];
-  const read = async (id: string) => {
-    reads.push(id);
-    return record;
-  };
-  return { cache: createKeyCache({ read, ttl: 60_000, capacity: 10 }), reads };
+/** A key with its text, and what is stored of it. */
+function newKey(userId = 'usr_1') {
+  const id = newId('key', Date.now());
+  const text = newKeyText(id);
+  const principal = { userId };
+  const record: KeyRecord = { digest: digestOf(text), principal, good: true };
+  // right in its form, and of the same id
+  const wrong = text.slice(0, -1) + (text.endsWith('A') ? 'B' : 'A');
+  return { id, text, wrong, principal, record };
 }
 
 describe('recently used keys', () => {
+  const { id, text, wrong, principal, record } = newKey();
+
+  function watched(more: Partial<Deps> = {}) {
+    const reads: string[] = [];
+    const read = async (id: string) => {
+      reads.push(id);
+      return record;
+    };
+    return { keys: verifier({ read, ...more }), reads };
+  }
+
   it('share one look-up while it is under way', async () => {
-    const { cache, reads } = watchedCache();
-    const found = await Promise.all(Array.from({ length: 50 }, () => cache.find('a')));
-    expect(reads).to.deep.equal(['a']);
-    for (const known of found) expect(known?.record).to.equal(record);
+    const { keys, reads } = watched();
+    const found = await Promise.all(Array.from({ length: 50 }, () => keys.authenticate(text)));
+    expect(reads).to.deep.equal([id]);
+    for (const known of found) expect(known).to.equal(principal);
   });
 
-  it('are read again when they were not kept', async () => {
-    const { cache, reads } = watchedCache();
-    await cache.find('a');
-    await cache.find('a');
-    expect(reads).to.deep.equal(['a', 'a']);
+  it('are read again for a wrong text, which keeps none', async () => {
+    const { keys, reads } = watched();
+    expect(await keys.authenticate(wrong)).to.equal(null);
+    expect(await keys.authenticate(wrong)).to.equal(null);
+    expect(reads).to.deep.equal([id, id]);
   });
 
   it('are used no longer than the ttl, counted from the start of the look-up', async () => {
@@ -80,92 +116,107 @@ describe('recently used keys', () => {
       await sleep(30);
       return record;
     };
-    const cache = createKeyCache({ read, ttl: 40, capacity: 10 });
-    const first = await cache.find('a');
-    if (first) cache.keep('a', first);
+    const keys = verifier({ read, ttl: 40 });
+    await keys.authenticate(text);
     // measures time: with the look-up, longer than the ttl
     await sleep(15);
-    await cache.find('a');
+    await keys.authenticate(text);
     expect(reads).to.equal(2);
   });
 
   it('do not wait for a look-up that hangs', async () => {
     const answers = [new Promise<null>(() => {}), Promise.resolve(record)];
-    const cache = createKeyCache({ read: () => answers.shift() ?? Promise.resolve(null), ttl: 20, capacity: 10 });
-    void cache.find('a');
+    const keys = verifier({ read: () => answers.shift() ?? Promise.resolve(null), ttl: 20 });
+    void keys.authenticate(text);
     // longer than the ttl
     await sleep(30);
-    expect((await cache.find('a'))?.record).to.equal(record);
+    expect(await keys.authenticate(text)).to.equal(principal);
   });
 
   it('are never replaced by what was read earlier', async () => {
-    const cache = createKeyCache({ read: async () => null, ttl: 60_000, capacity: 10 });
-    const now = performance.now();
-    cache.keep('a', { record: { ...record, good: false }, since: now });
-    cache.keep('a', { record, since: now - 1 });
-    expect((await cache.find('a'))?.record.good).to.equal(false);
+    let answer = (_: KeyRecord) => {};
+    const slow = new Promise<KeyRecord>((resolve) => {
+      answer = resolve;
+    });
+    const keys = verifier({ read: () => slow });
+    const before = keys.authenticate(text);
+    keys.revoked(id, { ...record, good: false });
+    answer(record);
+    expect(await before).to.equal(principal);
+    expect(await keys.authenticate(text)).to.equal(null);
   });
 
   it('are limited in number: the oldest is dropped', async () => {
-    const cache = createKeyCache({ read: async () => null, ttl: 60_000, capacity: 2 });
-    for (const id of ['a', 'b', 'c']) cache.keep(id, { record, since: performance.now() });
-    expect(await cache.find('a')).to.equal(null);
-    expect(await cache.find('b')).to.not.equal(null);
-    expect(await cache.find('c')).to.not.equal(null);
+    const others = [newKey('usr_a'), newKey('usr_b'), newKey('usr_c')] as const;
+    const reads: string[] = [];
+    const read = async (id: string) => {
+      reads.push(id);
+      return others.find((key) => key.id === id)?.record ?? null;
+    };
+    const keys = verifier({ read, capacity: 2 });
+    for (const key of others) await keys.authenticate(key.text);
+    expect(reads.splice(0)).to.deep.equal(others.map((key) => key.id));
+    for (const key of [others[1], others[2]]) expect(await keys.authenticate(key.text)).to.equal(key.principal);
+    expect(reads).to.deep.equal([]);
+    expect(keys.authenticateCached(others[0].text)).to.equal(undefined);
+    expect(await keys.authenticate(others[0].text)).to.equal(others[0].principal);
+    expect(reads).to.deep.equal([others[0].id]);
   });
 
   it('pass a failed look-up on to all who wait, and try again for the next', async () => {
     const answers = [Promise.reject(new Error('down')), Promise.resolve(record)];
-    const cache = createKeyCache({ read: () => answers.shift() ?? Promise.resolve(null), ttl: 60_000, capacity: 10 });
-    const waiting = await Promise.allSettled([cache.find('a'), cache.find('a')]);
+    const keys = verifier({ read: () => answers.shift() ?? Promise.resolve(null) });
+    const waiting = await Promise.allSettled([keys.authenticate(text), keys.authenticate(text)]);
     expect(waiting.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected']);
-    expect((await cache.find('a'))?.record).to.equal(record);
+    expect(await keys.authenticate(text)).to.equal(principal);
   });
 
   describe('that do not exist', () => {
     it('are looked up again only after the ttl', async () => {
       const reads: string[] = [];
-      const cache = createKeyCache({
+      const keys = verifier({
         read: async (id) => {
           reads.push(id);
           return reads.length > 1 ? record : null;
         },
         ttl: 300,
-        capacity: 10,
       });
       const started = performance.now();
-      expect(await cache.find('a')).to.equal(null);
-      expect(await cache.find('a')).to.equal(null);
-      expect(reads).to.deep.equal(['a']);
+      expect(await keys.authenticate(text)).to.equal(null);
+      expect(await keys.authenticate(text)).to.equal(null);
+      expect(reads).to.deep.equal([id]);
       const found = await eventually(
-        () => cache.find('a'),
+        () => keys.authenticate(text),
         (known) => known !== null,
       );
       expect(performance.now() - started).to.be.at.least(300);
-      expect(found?.record).to.equal(record);
+      expect(found).to.equal(principal);
     });
 
     it('displace no key that exists, and are limited in number themselves', async () => {
       const reads: string[] = [];
-      const read = async (id: string) => {
-        reads.push(id);
-        return null;
+      const read = async (asked: string) => {
+        reads.push(asked);
+        return asked === id ? record : null;
       };
-      const cache = createKeyCache({ read, ttl: 5_000, capacity: 2 });
-      cache.keep('good', { record, since: performance.now() });
-      for (const id of ['a', 'b', 'c', 'b', 'c']) await cache.find(id);
-      expect(reads).to.deep.equal(['a', 'b', 'c']);
-      await cache.find('a');
-      expect(reads).to.deep.equal(['a', 'b', 'c', 'a']);
-      expect((await cache.find('good'))?.record).to.equal(record);
+      const keys = verifier({ read, ttl: 5_000, capacity: 2 });
+      await keys.authenticate(text);
+      expect(reads.splice(0)).to.deep.equal([id]);
+      const [a, b, c] = [newKey(), newKey(), newKey()] as const;
+      for (const key of [a, b, c, b, c]) await keys.authenticate(key.text);
+      expect(reads).to.deep.equal([a.id, b.id, c.id]);
+      await keys.authenticate(a.text);
+      expect(reads).to.deep.equal([a.id, b.id, c.id, a.id]);
+      expect(await keys.authenticate(text)).to.equal(principal);
+      expect(reads).to.have.length(4);
     });
 
     it('are looked up at once when this process has created the key', async () => {
       const answers = [null, record];
-      const cache = createKeyCache({ read: async () => answers.shift() ?? null, ttl: 5_000, capacity: 10 });
-      await cache.find('a');
-      cache.created('a');
-      expect((await cache.find('a'))?.record).to.equal(record);
+      const keys = verifier({ read: async () => answers.shift() ?? null, ttl: 5_000 });
+      await keys.authenticate(text);
+      keys.created(id);
+      expect(await keys.authenticate(text)).to.equal(principal);
     });
 
     it('stay unknown to a look-up that began before this process created the key, and to no later one', async () => {
@@ -174,12 +225,12 @@ describe('recently used keys', () => {
         answer = resolve;
       });
       const answers = [slow, Promise.resolve(record)];
-      const cache = createKeyCache({ read: () => answers.shift() ?? slow, ttl: 5_000, capacity: 10 });
-      const before = cache.find('a');
-      cache.created('a');
+      const keys = verifier({ read: () => answers.shift() ?? slow, ttl: 5_000 });
+      const before = keys.authenticate(text);
+      keys.created(id);
       answer(null);
       expect(await before).to.equal(null);
-      expect((await cache.find('a'))?.record).to.equal(record);
+      expect(await keys.authenticate(text)).to.equal(principal);
     });
   });
 });

@@ -1,7 +1,10 @@
 import { expect } from 'chai';
 import { bucketOf, type Durations, merged, percentile } from '../../../src/mongo/durations.ts';
 import { healthState } from '../../../src/webhooks/health.ts';
-import { addAttempt, newAttemptBatch } from '../../../src/webhooks/recorder.ts';
+import { createHealthModel, createTallyModel } from '../../../src/webhooks/model.ts';
+import { createRecorder } from '../../../src/webhooks/recorder.ts';
+import { silentLogger } from '../../support/logger.ts';
+import { freshDatabase } from '../../support/mongo.ts';
 
 const minute = 60_000;
 const day = 86_400_000;
@@ -47,6 +50,12 @@ describe('A webhook', () => {
 });
 
 describe('Attempts gathered in memory', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  before(async () => {
+    database = await freshDatabase();
+  });
+  after(() => database.drop());
+
   const attempt = (ms: number, code?: string) => ({
     webhookId: 'wh_1',
     deliveryId: 'dlv_1',
@@ -55,21 +64,37 @@ describe('Attempts gathered in memory', () => {
     ...(code !== undefined && { code }),
   });
 
-  it('count the failures since the last success, and keep the time of the first', () => {
-    const batch = newAttemptBatch();
-    for (const one of [attempt(9, 'reset'), attempt(8), attempt(7, 'reset'), attempt(6, 'timeout')]) {
-      addAttempt(batch, one);
-    }
-    expect(batch).to.deep.include({ failures: 2, lastSuccessAt: ago(8), failingSince: ago(7) });
-    expect(batch.lastFailure).to.deep.include({ at: ago(6), code: 'timeout' });
-    addAttempt(batch, attempt(5));
-    expect(batch).to.deep.include({ failures: 0, lastSuccessAt: ago(5), failingSince: null });
+  /** What is written of attempts that were gathered together, of a webhook that had none before. */
+  async function healthAfter(...attempts: ReturnType<typeof attempt>[]) {
+    const healths = createHealthModel(database.connection, 'gateway_');
+    await healths.deleteMany({});
+    const recorder = createRecorder({
+      tallies: createTallyModel(database.connection, 'gateway_'),
+      healths,
+      interval: minute,
+      onWritten: async () => {},
+      onFailures: async () => {},
+      logger: silentLogger,
+    });
+    for (const one of attempts) recorder.record(one);
+    await recorder.close();
+    return healths.findById('wh_1').lean();
+  }
+
+  it('count the failures since the last success, and keep the time of the first', async () => {
+    const attempts = [attempt(9, 'reset'), attempt(8), attempt(7, 'reset'), attempt(6, 'timeout')];
+    const health = await healthAfter(...attempts);
+    expect(health).to.deep.include({ failures: 2, lastSuccessAt: ago(8), failingSince: ago(7) });
+    expect(health?.lastFailure).to.deep.include({ at: ago(6), code: 'timeout' });
+    const later = await healthAfter(...attempts, attempt(5));
+    expect(later)
+      .to.deep.include({ failures: 0, lastSuccessAt: ago(5) })
+      .and.not.have.property('failingSince');
   });
 
-  it('do not count a failure that ended before the last success', () => {
-    const batch = newAttemptBatch();
-    for (const one of [attempt(5), attempt(6, 'reset')]) addAttempt(batch, one);
-    expect(batch).to.deep.include({ failures: 0, failingSince: null });
+  it('do not count a failure that ended before the last success', async () => {
+    const health = await healthAfter(attempt(5), attempt(6, 'reset'));
+    expect(health).to.deep.include({ failures: 0 }).and.not.have.property('failingSince');
   });
 });
 
