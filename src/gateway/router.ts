@@ -1,29 +1,14 @@
-import type { Accounting } from '../accounting/accounting.ts';
-import { accountingOperations } from '../accounting/routes.ts';
 import { addDashboard } from '../dashboard/dashboard.ts';
-import type { RecoveryService } from '../deliveries/recoveries.ts';
 import { createSendTest } from '../deliveries/redeliver.ts';
-import { type DeliveryRoutesDeps, deliveryOperations, explain, recoveryOperations } from '../deliveries/routes.ts';
-import { type EventRoutesDeps, eventOperations } from '../events/routes.ts';
+import { type DeliveryRoutesDeps, explain } from '../deliveries/routes.ts';
 import { createInFlightLimit } from '../fairness/account-shares.ts';
 import { createApi, createReadLimit, createWriteLimit } from '../http/api.ts';
 import { addOpenApiRoutes } from '../http/openapi-routes.ts';
 import type { OperationTable } from '../http/operation.ts';
 import { createRouter, type GatewayRouter, modelPaths } from '../http/router.ts';
-import { keyOperations } from '../keys/routes.ts';
-import type { KeyService } from '../keys/service.ts';
 import { createDatabaseBudget } from '../mongo/connection/availability.ts';
-import type { ProcessService } from '../operator/processes.ts';
-import { type AdminRoutesDeps, adminOperations, processOperations } from '../operator/routes.ts';
-import type { ListStored } from '../stored/overview.ts';
-import { storageOperations } from '../stored/routes.ts';
-import {
-  type HealthRoutesDeps,
-  healthOperations,
-  toHealthBody,
-  type WebhookRoutesDeps,
-  webhookOperations,
-} from '../webhooks/routes.ts';
+import { toHealthBody } from '../webhooks/routes.ts';
+import { operationTable } from './operations.ts';
 import type { Services } from './services.ts';
 
 function deliveryRoutes({ deliveries, events, webhooks, options, access }: Services): DeliveryRoutesDeps {
@@ -40,38 +25,6 @@ function deliveryRoutes({ deliveries, events, webhooks, options, access }: Servi
       publishTest: (target) => events.publishTest({ ...target, lease: deliveries.lease }),
       limit: createInFlightLimit(options.deliveries.concurrencyPerAccount, 'test events'),
     }),
-  };
-}
-
-export interface RouterParts {
-  /** The model endpoints. */
-  readonly models: Services['modelOperations'];
-  readonly webhooks: WebhookRoutesDeps;
-  readonly deliveries: DeliveryRoutesDeps;
-  readonly recoveries: RecoveryService;
-  readonly health: HealthRoutesDeps;
-  readonly keys: KeyService;
-  readonly accounting: Accounting;
-  readonly listStored: ListStored;
-  readonly events: EventRoutesDeps;
-  readonly admin: AdminRoutesDeps;
-  readonly processes: ProcessService;
-}
-
-/** The one table: every operationId of openapi.yaml, and what does it. Where the two do not agree, this does not compile. */
-export function operationTable(parts: RouterParts): OperationTable {
-  return {
-    ...parts.models,
-    ...webhookOperations(parts.webhooks),
-    ...deliveryOperations(parts.deliveries),
-    ...recoveryOperations(parts.recoveries),
-    ...healthOperations(parts.health),
-    ...keyOperations(parts.keys),
-    ...accountingOperations(parts.accounting),
-    ...storageOperations(parts.listStored),
-    ...eventOperations(parts.events),
-    ...adminOperations(parts.admin),
-    ...processOperations(parts.processes),
   };
 }
 

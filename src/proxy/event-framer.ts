@@ -180,3 +180,21 @@ export function dataOf(event: string): string {
     .map((line) => line.slice(5).replace(/^ /, ''))
     .join('\n');
 }
+
+/** A `usage` that is an object: inside a JSON string its quotes would be escaped. An event's JSON can continue in its next `data:` line. */
+export const usageObject = /"usage"(?:\s|data:)*:(?:\s|data:)*\{/;
+
+/**
+ * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: a usage object and no choices, which some
+ * providers write as `[]`, some as `null`, and some leave out. It is removed unless the client asked for it. Pure.
+ */
+export function isUsageChunk(event: Buffer): boolean {
+  if (!usageObject.test(event.toString('latin1'))) return false;
+  try {
+    const { choices, usage, error } = JSON.parse(dataOf(event.toString('utf8')));
+    const hasChoices = Array.isArray(choices) ? choices.length > 0 : choices !== undefined && choices !== null;
+    return typeof usage === 'object' && usage !== null && !hasChoices && !error;
+  } catch {
+    return false;
+  }
+}

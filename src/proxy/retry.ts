@@ -145,9 +145,7 @@ async function tryOnce<Response extends RoutedResponse>(
 }
 
 /** The result of one attempt: a response's status and headers, or the code of a failure. */
-export type UpstreamResult =
-  | { readonly status: number; readonly headers: HeaderValues }
-  | { readonly code: OutboundCode };
+type UpstreamResult = { readonly status: number; readonly headers: HeaderValues } | { readonly code: OutboundCode };
 
 const retriedStatuses = new Set([408, 409, 429]);
 const retriedCodes: ReadonlySet<string> = new Set([...connectionFailures, 'reset']);
@@ -157,8 +155,8 @@ function isLasting(code: OutboundCode): boolean {
   return code === 'invalid_response' || code === 'proxy_refused';
 }
 
-/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. */
-export function isRetryable(result: UpstreamResult): boolean {
+/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. Pure. */
+function isRetryable(result: UpstreamResult): boolean {
   if ('code' in result) return retriedCodes.has(result.code) && !isLasting(result.code);
   const { status, headers } = result;
   if (status < 400) return false;
@@ -166,8 +164,8 @@ export function isRetryable(result: UpstreamResult): boolean {
   return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
 }
 
-/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). */
-export function requestedWait(headers: HeaderValues, now: number): number | undefined {
+/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
+function requestedWait(headers: HeaderValues, now: number): number | undefined {
   const milliseconds = headers['retry-after-ms'];
   const isNumber = typeof milliseconds === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(milliseconds);
   return isNumber ? Number(milliseconds) : retryAfterWait(headers['retry-after'], now);
@@ -178,7 +176,7 @@ export function requestedWait(headers: HeaderValues, now: number): number | unde
  * at random.
  * @param tries how many there have been
  */
-export function waitBefore(result: UpstreamResult, tries: number, now: number, random: () => number): number {
+function waitBefore(result: UpstreamResult, tries: number, now: number, random: () => number): number {
   const requestedDelay = 'headers' in result ? requestedWait(result.headers, now) : undefined;
   return requestedDelay ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
 }

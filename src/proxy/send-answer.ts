@@ -6,7 +6,7 @@ import { classify, type OutboundError, outboundError } from '../outbound/outboun
 import { beginsAsEvents, collect, isJson, type LeastResult, peek, ResultSearch } from './answer-body.ts';
 import { EmbeddingRepair, repaired } from './embedding-repair.ts';
 import type { Endpoint } from './endpoint.ts';
-import { dataOf, EventFramer } from './event-framer.ts';
+import { EventFramer, isUsageChunk, usageObject } from './event-framer.ts';
 import { failure, failureFrom, invalidResponse } from './failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from './headers.ts';
 import { Heartbeat } from './heartbeat.ts';
@@ -220,25 +220,8 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   return end.isDone && hadAll ? 'complete' : ending;
 }
 
-/** A `usage` that is an object: inside a JSON string its quotes would be escaped. An event's JSON can continue in its next `data:` line. */
-export const usageObject = /"usage"(?:\s|data:)*:(?:\s|data:)*\{/;
 const errorOrUsage = new RegExp(`${errorWord.source}|${usageObject.source}`);
 const anyMark = new RegExp(`${errorOrUsage.source}|\\[DONE\\]`);
-
-/**
- * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: a usage object and no choices, which some
- * providers write as `[]`, some as `null`, and some leave out. It is removed unless the client asked for it.
- */
-export function isUsageChunk(event: Buffer): boolean {
-  if (!usageObject.test(event.toString('latin1'))) return false;
-  try {
-    const { choices, usage, error } = JSON.parse(dataOf(event.toString('utf8')));
-    const hasChoices = Array.isArray(choices) ? choices.length > 0 : choices !== undefined && choices !== null;
-    return typeof usage === 'object' && usage !== null && !hasChoices && !error;
-  } catch {
-    return false;
-  }
-}
 
 function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
   const { response, endsInDone, responseStream, answers, meter } = plan;

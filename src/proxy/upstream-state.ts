@@ -194,7 +194,7 @@ export type BreakerState = 'closed' | 'open' | 'half_open';
 type Outcome = 'success' | 'failure' | 'neither';
 
 /** Counts the calls of one kind, and says whether there may be more. Reads no clock: `now` is in milliseconds. */
-export class Circuit {
+class Circuit {
   state: BreakerState = 'closed';
   /** Failures since the last success. */
   #failures = 0;

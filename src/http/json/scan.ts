@@ -59,7 +59,7 @@ const next = {
  * Checks a JSON text in one pass over its bytes, and builds a tree only of the parts that a shape describes. Other keys and
  * values, long strings and long lists of whole numbers take no memory. The memory of the tree is bounded before it exists.
  */
-export class JsonScan {
+class JsonScan {
   /** The positions of described values, by path, such as `stream_options.include_usage`. */
   readonly fields = new Map<string, FieldRange>();
   /** The tree of the parts that the shape describes. */

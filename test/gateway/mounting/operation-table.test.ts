@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { operationTable, type RouterParts } from '../../../src/gateway/router.ts';
+import { type OperationParts, operationTable } from '../../../src/gateway/operations.ts';
 import type { OperationTable } from '../../../src/http/operation.ts';
 import { RealtimeSecrets } from '../../../src/sockets/secrets.ts';
 import { createSessionOperations } from '../../../src/sockets/session-calls.ts';
@@ -22,7 +22,7 @@ describe('the table of operations', () => {
       accounting: {},
       admin: {},
       processes: {},
-    } as unknown as RouterParts);
+    } as unknown as OperationParts);
     const described = Object.values(spec.paths).flatMap((path) =>
       specMethods.flatMap((method) => path[method]?.operationId ?? []),
     );

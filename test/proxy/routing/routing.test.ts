@@ -2,9 +2,12 @@ import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { GatewayError, type UpstreamOptions, type UsageRecord } from '../../../src/index.ts';
+import { Deadline } from '../../../src/outbound/deadline.ts';
+import { outboundError } from '../../../src/outbound/outbound-error.ts';
 import type { ModelObserver } from '../../../src/proxy/hooks.ts';
-import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/retry.ts';
-import { type Candidate, modelMatcher, orderUpstreams } from '../../../src/proxy/upstream.ts';
+import { createRetryPolicy, tryUpstreams } from '../../../src/proxy/retry.ts';
+import { type Candidate, createUpstream, modelMatcher, orderUpstreams } from '../../../src/proxy/upstream.ts';
+import { CallPlace } from '../../../src/proxy/upstream-state.ts';
 import { listenOn, nobody } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
 import type { TestProxyOptions } from '../../support/model-proxy.ts';
@@ -50,33 +53,89 @@ describe('the choice of an upstream', () => {
 });
 
 describe('the decision to retry', () => {
-  it('is yes for connection errors, 408, 409, 429 and 5xx only', () => {
+  type Code = Parameters<typeof outboundError>[0];
+  type Result = Code | { readonly status: number; readonly headers?: Readonly<Record<string, string>> };
+
+  /**
+   * How often the one upstream of a call is tried that gives these results in turn, the last one again and again.
+   * @param endsWait whether the call ends as soon as it waits for another try
+   */
+  async function tries(results: readonly Result[], maxWait: number, attempts = 2, endsWait = false) {
+    const upstream = createUpstream({ name: 'a', baseUrl: nobody });
+    const deadline = new Deadline(60_000);
+    const at: number[] = [];
+    const send = async () => {
+      const result = results[Math.min(at.length, results.length - 1)] as Result;
+      at.push(performance.now());
+      if (endsWait) setImmediate(() => deadline.abort('enough'));
+      if (typeof result === 'string') throw outboundError(result);
+      return { headers: {}, ...result, data: { destroy() {} } };
+    };
+    const call = { userId: 'usr_1', order: [upstream], deadline, place: new CallPlace('usr_1') };
+    const ending = await tryUpstreams(call, send, createRetryPolicy({ attempts, maxWait })).then(
+      ({ response }) => response.status,
+      ({ code }: GatewayError) => code,
+    );
+    deadline.release();
+    await upstream.close();
+    return { count: at.length, ending, at };
+  }
+
+  /** Whether another try follows a result at once; where the upstream says nothing of a wait, soon. */
+  async function isRetried(result: Result): Promise<boolean> {
+    const asked =
+      typeof result === 'string' ? result : { ...result, headers: { 'retry-after-ms': '0', ...result.headers } };
+    return (await tries([asked, { status: 200 }], 1_000)).count === 2;
+  }
+
+  it('is yes for connection errors, 408, 409, 429 and 5xx only', async () => {
     for (const status of [408, 409, 429, 500, 502, 503, 504, 529])
-      expect(isRetryable({ status, headers: {} })).to.equal(true);
+      expect(await isRetried({ status }), String(status)).to.equal(true);
     for (const status of [200, 302, 400, 401, 403, 404, 422])
-      expect(isRetryable({ status, headers: {} })).to.equal(false);
+      expect(await isRetried({ status }), String(status)).to.equal(false);
     for (const code of ['connect_refused', 'reset', 'dns_failed', 'connect_timeout', 'tls_failed'] as const) {
-      expect(isRetryable({ code }), code).to.equal(true);
+      expect(await isRetried(code), code).to.equal(true);
     }
     for (const code of ['timeout', 'aborted', 'invalid_response', 'closed'] as const) {
-      expect(isRetryable({ code }), code).to.equal(false);
+      expect(await isRetried(code), code).to.equal(false);
     }
   });
 
-  it('follows the header x-should-retry of the upstream', () => {
-    expect(isRetryable({ status: 400, headers: { 'x-should-retry': 'true' } })).to.equal(true);
-    expect(isRetryable({ status: 503, headers: { 'x-should-retry': 'false' } })).to.equal(false);
+  it('follows the header x-should-retry of the upstream', async () => {
+    expect(await isRetried({ status: 400, headers: { 'x-should-retry': 'true' } })).to.equal(true);
+    expect(await isRetried({ status: 503, headers: { 'x-should-retry': 'false' } })).to.equal(false);
   });
 
-  it('waits as long as the upstream asks, else longer each time', () => {
-    const now = Date.parse('2026-01-01T00:00:00Z');
-    expect(requestedWait({ 'retry-after-ms': '1500', 'retry-after': '9' }, now)).to.equal(1_500);
-    expect(requestedWait({ 'retry-after': '2' }, now)).to.equal(2_000);
-    expect(requestedWait({ 'retry-after': 'Thu, 01 Jan 2026 00:00:03 GMT' }, now)).to.equal(3_000);
-    expect(requestedWait({ 'retry-after': 'soon' }, now)).to.equal(undefined);
-    expect([1, 2, 3].map((tries) => waitBefore({ status: 500, headers: {} }, tries, now, () => 1))).to.deep.equal([
-      100, 200, 400,
-    ]);
+  /** Whether a call that may wait so long waits for another try. Milliseconds. */
+  async function waits(headers: Readonly<Record<string, string>>, maxWait: number): Promise<boolean> {
+    const { count, ending } = await tries([{ status: 500, headers }], maxWait, 2, true);
+    expect(count).to.equal(1);
+    return ending === 'upstream_timeout';
+  }
+
+  it('waits as long as the upstream asks, else longer each time', async () => {
+    const inThreeSeconds = new Date(Date.now() + 3_000).toUTCString();
+    for (const [headers, shorter, longer] of [
+      // a date has no parts of a second
+      [{ 'retry-after': inThreeSeconds }, 1_000, 3_000],
+      [{ 'retry-after-ms': '1500', 'retry-after': '9' }, 1_450, 1_500],
+      [{ 'retry-after': '2' }, 1_950, 2_000],
+      [{ 'retry-after': 'soon' }, 40, 100],
+    ] as const) {
+      expect(await waits(headers, shorter), `${JSON.stringify(headers)} ${shorter}`).to.equal(false);
+      expect(await waits(headers, longer), `${JSON.stringify(headers)} ${longer}`).to.equal(true);
+    }
+    const { random } = Math;
+    Math.random = () => 1;
+    try {
+      const { count, at } = await tries([{ status: 500 }], 700, 5);
+      expect(count, '100, 200 and 400 ms, and no time for 800').to.equal(4);
+      for (const [i, wait] of [100, 200, 400].entries())
+        expect((at[i + 1] ?? 0) - (at[i] ?? 0)).to.be.at.least(wait - 1);
+      expect((await tries([{ status: 500 }], 650, 5)).count, 'no time for 400 ms').to.equal(3);
+    } finally {
+      Math.random = random;
+    }
   });
 });
 

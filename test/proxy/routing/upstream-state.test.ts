@@ -3,14 +3,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
 import { OutboundError, outboundError } from '../../../src/outbound/outbound-error.ts';
-import {
-  AwaitedResponses,
-  Breaker,
-  CallPlace,
-  Circuit,
-  StreamUsage,
-  UpstreamCalls,
-} from '../../../src/proxy/upstream-state.ts';
+import { AwaitedResponses, Breaker, CallPlace, StreamUsage, UpstreamCalls } from '../../../src/proxy/upstream-state.ts';
 
 describe('The breaker of an upstream', () => {
   const answer = (status: number) => async () => ({ status }) as OutboundResponse;
@@ -127,6 +120,34 @@ describe('The breaker of an upstream', () => {
 });
 
 describe('a circuit', () => {
+  type Passed = NonNullable<ReturnType<Breaker['begin']>>;
+  const user = 'usr_1';
+  const results: Readonly<Record<string, Parameters<Passed['ended']>[0]>> = {
+    S: { response: { status: 200 } },
+    F: { response: { status: 500 } },
+    N: { error: outboundError('aborted') },
+  };
+
+  function start() {
+    const clock = { now: 0 };
+    const breaker = new Breaker(() => clock.now);
+    /** Begins a call, which must be let through. */
+    const begin = () => breaker.begin(user) ?? expect.fail('the call is kept away');
+    return {
+      clock,
+      begin,
+      call: (outcome: string) => begin().ended(results[outcome] ?? {}),
+      ends: (hasFailed: boolean) => breaker.countEnd(user, hasFailed),
+      isKeptAway: () => breaker.begin(user) === undefined,
+      /** What calls that begin now and later tell of it: asked last, for they are under way. */
+      state(): 'closed' | 'open' | 'half_open' {
+        if (breaker.begin(user)) return breaker.begin(user) ? 'closed' : 'open';
+        clock.now += 60_000;
+        return breaker.begin(user) ? 'open' : 'half_open';
+      },
+    };
+  }
+
   /** What happens, one letter each: a success or failure, one after the beginning (end), a call that says nothing, or a wait in seconds. */
   const table: [events: string, state: string, meaning: string][] = [
     ['FFFF', 'closed', 'four failures'],
@@ -146,49 +167,49 @@ describe('a circuit', () => {
   ];
   for (const [events, state, meaning] of table) {
     it(`is ${state} after ${meaning} (${events})`, () => {
-      const circuit = new Circuit();
-      let now = 0;
+      const circuit = start();
       for (const event of events) {
-        if (/\d/.test(event)) now += 1_000 * Number(event);
-        else if (event === 'L' || event === 'W') circuit.countEnd(event === 'L', now);
-        else {
-          expect(circuit.isPassable(now)).to.equal(true);
-          const outcome = ({ S: 'success', F: 'failure', N: 'neither' } as const)[event as 'S' | 'F' | 'N'];
-          circuit.count(outcome, circuit.begin(), now);
-        }
+        if (/\d/.test(event)) circuit.clock.now += 1_000 * Number(event);
+        else if (event === 'L' || event === 'W') circuit.ends(event === 'L');
+        else circuit.call(event);
       }
-      expect(circuit.state).to.equal(state);
+      expect(circuit.state()).to.equal(state);
     });
   }
 
   it('stays open for 1 s, and after each failed trial twice as long, up to 30 s', () => {
-    const circuit = new Circuit();
-    let now = 0;
-    for (let i = 0; i < 5; i += 1) circuit.count('failure', circuit.begin(), now);
+    const circuit = start();
+    const { clock } = circuit;
+    for (let i = 0; i < 5; i += 1) circuit.call('F');
     for (const seconds of [1, 2, 4, 8, 16, 30, 30]) {
-      expect(circuit.isPassable(now + seconds * 1_000 - 1)).to.equal(false);
-      now += seconds * 1_000;
-      expect(circuit.isPassable(now)).to.equal(true);
-      const isTrial = circuit.begin();
-      expect([isTrial, circuit.isPassable(now)], 'one call at a time').to.deep.equal([true, false]);
-      circuit.count('failure', isTrial, now);
+      clock.now += seconds * 1_000 - 1;
+      expect(circuit.isKeptAway()).to.equal(true);
+      clock.now += 1;
+      const trial = circuit.begin();
+      expect(circuit.isKeptAway(), 'one call at a time').to.equal(true);
+      trial.ended({ response: { status: 500 } });
     }
-    now += 30_000;
-    circuit.count('success', circuit.begin(), now);
-    for (let i = 0; i < 5; i += 1) circuit.count('failure', circuit.begin(), now);
-    expect(circuit.isPassable(now + 1_000), 'from the beginning').to.equal(true);
+    clock.now += 30_000;
+    circuit.call('S');
+    for (let i = 0; i < 5; i += 1) circuit.call('F');
+    expect(circuit.isKeptAway()).to.equal(true);
+    clock.now += 1_000;
+    expect(circuit.isKeptAway(), 'from the beginning').to.equal(false);
   });
 
   it('does not count what began before it opened', () => {
-    const circuit = new Circuit();
-    for (let i = 0; i < 6; i += 1) circuit.begin();
-    for (let i = 0; i < 5; i += 1) circuit.count('failure', false, 0);
-    circuit.count('success', false, 0);
-    expect(circuit.state).to.equal('open');
+    const circuit = start();
+    const begun = Array.from({ length: 8 }, circuit.begin);
+    const end = (outcome: string) => begun.pop()?.ended(results[outcome] ?? {});
+    for (let i = 0; i < 5; i += 1) end('F');
+    end('S');
+    expect(circuit.isKeptAway()).to.equal(true);
+    circuit.clock.now = 1_000;
     circuit.begin();
-    circuit.count('failure', false, 1_000);
-    circuit.countEnd(false, 1_000);
-    expect(circuit.state).to.equal('half_open');
+    end('F');
+    circuit.ends(false);
+    end('S');
+    expect(circuit.state()).to.equal('half_open');
   });
 });
 

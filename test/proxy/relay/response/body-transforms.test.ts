@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { EmbeddingRepair } from '../../../../src/proxy/embedding-repair.ts';
-import { type EventFilter, EventFramer } from '../../../../src/proxy/event-framer.ts';
-import { isUsageChunk, usageObject } from '../../../../src/proxy/send-answer.ts';
+import { type EventFilter, EventFramer, isUsageChunk, usageObject } from '../../../../src/proxy/event-framer.ts';
 
 const keepAll: EventFilter = { marks: /(?!)/, pass: (event) => event };
 
