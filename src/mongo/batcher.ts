@@ -243,7 +243,7 @@ export function isItemFailure(error: unknown): boolean {
 }
 
 /** What a log may show of an item's failure: never the message, which quotes what the item holds. */
-export function failureName(error: unknown): string {
+function failureName(error: unknown): string {
   const { name, code } = error as Failure;
   return code === undefined ? String(name) : `${name} ${code}`;
 }

@@ -4,7 +4,7 @@ import { isDuplicateKey } from './writes.ts';
 /**
  * A random free slot of `0 … count - 1`, so that simultaneous callers seldom want the same one; `null` if none is free.
  */
-export function freeSlot(taken: ReadonlySet<number>, count: number): number | null {
+function freeSlot(taken: ReadonlySet<number>, count: number): number | null {
   if (taken.size >= count) return null;
   let slot = randomInt(count);
   while (taken.has(slot)) slot = (slot + 1) % count;

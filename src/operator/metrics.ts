@@ -33,7 +33,7 @@ const batchSize = 256;
  * @param record hands one over
  * @param metrics those that `record` changes, and no other batch
  */
-export function inBatches<T>(
+function inBatches<T>(
   record: (measurement: T) => void,
   ...metrics: readonly (Counter | Histogram)[]
 ): (measurement: T) => void {

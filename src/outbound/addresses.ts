@@ -61,8 +61,8 @@ export function isAllowedAddress(address: string, networks: Networks): boolean {
   return isListed || isPublic(judged);
 }
 
-/** The addresses of a name in a hosts file, in the order of the file. */
-export function addressesIn(hostsFile: string, hostname: string): string[] {
+/** The addresses of a name in a hosts file, in the order of the file. Pure. */
+function addressesIn(hostsFile: string, hostname: string): string[] {
   const canonicalName = hostname.toLowerCase().replace(/\.$/, '');
   const addresses: string[] = [];
   for (const line of hostsFile.split(/\r?\n/)) {

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { type Connection, mongo } from 'mongoose';
-import { freeSlot } from '../../src/mongo/free-slot.ts';
+import { storeInFreeSlot } from '../../src/mongo/free-slot.ts';
 import { TimeoutError } from '../../src/mongo/periodic.ts';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { duplicatesIn, isDuplicateKey, persist } from '../../src/mongo/writes.ts';
@@ -106,20 +106,35 @@ describe('The outcome of an attempt', () => {
 });
 
 describe('the slots of an account', () => {
-  it('are given out until none is free', () => {
+  const full = new Error('no slot is free');
+
+  /** The slot that is given out; `null` if none is free. */
+  async function slotBeside(taken: ReadonlySet<number>, count: number): Promise<number | null> {
+    let given: number | null = null;
+    const store = async (slot: number) => {
+      given = slot;
+    };
+    const failure = await storeInFreeSlot({ count, taken: async () => taken, store, full: () => full }).catch(
+      (error: unknown) => error,
+    );
+    expect(failure).to.equal(given === null ? full : undefined);
+    return given;
+  }
+
+  it('are given out until none is free', async () => {
     const taken = new Set<number>();
     for (let i = 0; i < 20; i += 1) {
-      const slot = freeSlot(taken, 20);
+      const slot = await slotBeside(taken, 20);
       expect(slot).to.be.within(0, 19);
       expect(taken.has(slot as number)).to.equal(false);
       taken.add(slot as number);
     }
-    expect(freeSlot(taken, 20)).to.equal(null);
+    expect(await slotBeside(taken, 20)).to.equal(null);
   });
 
-  it('are none when as many are taken as there may be, whatever their numbers', () => {
-    expect(freeSlot(new Set([0, 7, 8]), 3)).to.equal(null);
-    expect(freeSlot(new Set([0, 7]), 3)).to.be.oneOf([1, 2]);
+  it('are none when as many are taken as there may be, whatever their numbers', async () => {
+    expect(await slotBeside(new Set([0, 7, 8]), 3)).to.equal(null);
+    expect(await slotBeside(new Set([0, 7]), 3)).to.be.oneOf([1, 2]);
   });
 });
 

@@ -6,13 +6,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { GatewayError } from '../../src/index.ts';
-import {
-  addressesIn,
-  createResolver,
-  isAllowedAddress,
-  parseNetworks,
-  type ResolverOptions,
-} from '../../src/outbound/addresses.ts';
+import { createResolver, isAllowedAddress, parseNetworks, type ResolverOptions } from '../../src/outbound/addresses.ts';
 import { classify } from '../../src/outbound/outbound-error.ts';
 import { silence, startNameServer } from '../support/servers/name-server.ts';
 
@@ -256,22 +250,6 @@ describe('The check for public addresses', () => {
   });
 });
 
-describe('the hosts file', () => {
-  const file =
-    '# comment\n127.0.0.1\tlocalhost\n10.0.0.5  db.internal DB2.internal # the database\r\nfd00::5 db.internal\n';
-
-  it('gives every address of a name, in upper or lower case', () => {
-    expect(addressesIn(file, 'DB.internal')).to.deep.equal(['10.0.0.5', 'fd00::5']);
-    expect(addressesIn(file, 'db2.internal')).to.deep.equal(['10.0.0.5']);
-  });
-
-  it('gives no address for a word of a comment or a part of a name', () => {
-    expect(addressesIn(file, 'comment')).to.deep.equal([]);
-    expect(addressesIn(file, 'the')).to.deep.equal([]);
-    expect(addressesIn(file, 'internal')).to.deep.equal([]);
-  });
-});
-
 describe('The resolver', () => {
   let names: Awaited<ReturnType<typeof startNameServer>>;
   let folder: string;
@@ -304,6 +282,31 @@ describe('The resolver', () => {
     const started = performance.now();
     return [await promise, performance.now() - started];
   }
+
+  describe('of a hosts file', () => {
+    const text =
+      '# comment\n127.0.0.1\tlocalhost\n10.0.0.5  db.internal DB2.internal # the database\r\nfd00::5 db.internal\n';
+    let resolve: ReturnType<typeof createResolver>;
+    before(async () => {
+      await writeFile(join(folder, 'hosts'), text);
+    });
+    beforeEach(() => {
+      // the name server knows no name
+      names.answers(() => ({ code: 3 }));
+      resolve = resolver({ hostsFile: join(folder, 'hosts') });
+    });
+
+    it('gives every address of a name, in upper or lower case', async () => {
+      expect(await resolve('DB.internal')).to.deep.equal(['10.0.0.5', 'fd00::5']);
+      expect(await resolve('db2.internal')).to.deep.equal(['10.0.0.5']);
+    });
+
+    for (const name of ['comment', 'the', 'internal']) {
+      it(`gives no address for a word of a comment or a part of a name: ${name}`, async () => {
+        expect(await failure(resolve(name))).to.equal('dns_failed');
+      });
+    }
+  });
 
   it('returns the IPv4 and IPv6 addresses of a name', async () => {
     names.answers(() => ({ addresses: ['93.184.216.34', '2606:4700::1111', '10.0.0.1'] }));
