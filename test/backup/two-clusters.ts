@@ -3,8 +3,8 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Document, MongoClient } from 'mongodb';
 import { findMongod, mongodSources } from '../../src/cli/mongo/binary.ts';
-import { type MongoNode, startNode } from '../../src/cli/mongo/embedded-mongo.ts';
 import { startGuardian } from '../../src/cli/mongo/guardian.ts';
+import { startOnData } from '../../src/cli/mongo/mongod.ts';
 import { bringUpReplicaSet, loadAccess, replicaSetUri } from '../../src/cli/mongo/replica-set.ts';
 import { memoryFolder } from '../support/database/memory-folder.ts';
 
@@ -25,17 +25,17 @@ export async function startTwoClusters() {
   const binary = await findMongod(mongodSources(join(homedir(), '.cache', 'express-model-gateway')), () => {});
   const access = await loadAccess(folder);
   const guardian = startGuardian(folder);
-  const startMember = (i: number) =>
-    startNode(
-      {
-        ...{ binary, replSet, access, guardian, testCommands: false, log: (line) => console.error(line) },
-        dbPath: join(folder, String(i)),
-        logPath: join(folder, `${i}.log`),
-      },
-      folder,
-    );
+  async function startMember(i: number) {
+    const place = { dbPath: join(folder, String(i)), logPath: join(folder, `${i}.log`) };
+    const mongod = await startOnData({ ...place, binary, replSet, access, guardian, testCommands: false }, folder);
+    const end = (signal: NodeJS.Signals) => async () => {
+      mongod.kill(signal);
+      await mongod.ended;
+    };
+    return { host: `127.0.0.1:${mongod.port}`, stop: end('SIGTERM'), kill: end('SIGKILL') };
+  }
   const nodes = await Promise.all(Array.from({ length: 2 * size }, (_, i) => startMember(i)));
-  const uriOf = (some: readonly MongoNode[]) =>
+  const uriOf = (some: readonly { readonly host: string }[]) =>
     replicaSetUri({ name: replSet, hosts: some.map(({ host }) => host), access });
   const [old, fresh] = [nodes.slice(0, size), nodes.slice(size)];
   await bringUpReplicaSet({ name: replSet, hosts: old.map(({ host }) => host), access });

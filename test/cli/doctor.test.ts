@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { expect } from 'chai';
 import { ObjectId } from 'mongodb';
 import { processesFor, readMachine } from '../../src/cli/config/machine.ts';
-import { judgeMembers } from '../../src/cli/doctor/database.ts';
+import { checkReplicaSet } from '../../src/cli/doctor/database.ts';
 import { type DoctorFinding, diagnose } from '../../src/cli/doctor/diagnose.ts';
 import { createGateway, newSecretKey } from '../support/gateway.ts';
 import { listenOn, nobody } from '../support/listen.ts';
@@ -333,16 +333,20 @@ describe('express-model-gateway doctor', () => {
     const member = (name: string, stateStr: string, lag = 0) => ({ name, stateStr, optimeDate: old(lag) });
     const [one, two] = [member('db1', 'PRIMARY'), member('db2', 'SECONDARY')];
     const rows: readonly [what: string, members: readonly ReturnType<typeof member>[], found: readonly string[]][] = [
-      ['of three healthy members', [one, two, member('db3', 'SECONDARY')], []],
+      ['of three healthy members', [one, two, member('db3', 'SECONDARY')], ['ok']],
       ['with a member that is down', [one, two, member('db3', '(not reachable/healthy)')], ['warning']],
       ['with a member that is far behind', [one, two, member('db3', 'SECONDARY', 60)], ['warning']],
       ['with an arbiter', [one, two, member('db3', 'ARBITER')], ['warning']],
       ['without a majority', [one, member('db2', 'DOWN'), member('db3', 'DOWN')], ['failed', 'warning']],
     ];
     for (const [what, members, found] of rows) {
-      it(what, () => {
-        const problems = judgeMembers({ set: 'rs', members, writeMajorityCount: 2 });
-        expect(problems.map((problem) => problem.status)).to.deep.equal(found);
+      it(what, async () => {
+        const status = { set: 'rs', members, writeMajorityCount: 2 };
+        const command = async (asked: object) => ('hello' in asked ? { setName: 'rs' } : status);
+        const results = await checkReplicaSet({ admin: { command } } as unknown as Parameters<
+          typeof checkReplicaSet
+        >[0]);
+        expect(results.map((result) => result.status)).to.deep.equal(found);
       });
     }
   });

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { checkModel, countTokens, DemoError, demoModel, echoOf, lastUserText, wordsOf } from './chat.ts';
 
 /** An id as OpenAI makes them: `resp_…`. */
-export function newId(prefix: string): string {
+function newId(prefix: string): string {
   return `${prefix}_${randomUUID().replaceAll('-', '')}`;
 }
 
@@ -71,7 +71,7 @@ function toMessage(said: string, limit: number) {
   return { id: newId('msg'), type: 'message', status, role: 'assistant', content };
 }
 
-export function conversationIdOf({ conversation }: ResponseRequest): string | undefined {
+function conversationIdOf({ conversation }: ResponseRequest): string | undefined {
   return typeof conversation === 'string' ? conversation : conversation?.id;
 }
 
@@ -124,7 +124,7 @@ export function answerResponse(request: ResponseRequest, before: readonly Item[]
 }
 
 /** A response as it is before there is anything in it. */
-export function unfinished(response: ResponseObject, status: 'queued' | 'in_progress'): ResponseObject {
+function unfinished(response: ResponseObject, status: 'queued' | 'in_progress'): ResponseObject {
   const nothing = { completed_at: null, incomplete_details: null, output: [], usage: null };
   return { ...response, status, ...nothing };
 }

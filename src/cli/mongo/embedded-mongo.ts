@@ -102,7 +102,7 @@ const stopTimeout = 15_000;
 const maxRestarts = 5;
 
 /** Starts a member on its data, and starts it again when it ends without having been asked to: for example because memory ran out. */
-export async function startNode(options: NodeOptions, dataDir: string) {
+async function startNode(options: NodeOptions, dataDir: string) {
   let mongod = await startOnData(options, dataDir);
   const { port } = mongod;
   /** Whether its end would be unexpected. */

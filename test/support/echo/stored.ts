@@ -1,9 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { type ChatAnswer, type ChatRequest, checkModel, countTokens, DemoError } from '../../../src/cli/demo/chat.ts';
 import {
   answerResponse,
-  conversationIdOf,
   type Item,
-  newId,
   type ResponseObject,
   type ResponseRequest,
   toItems,
@@ -126,7 +125,8 @@ export function updateChat(id: string, metadata: unknown, { chats }: DemoStore):
 export function createConversation(body: { items?: unknown; metadata?: unknown }, store: DemoStore): object {
   const created_at = Math.floor(Date.now() / 1000);
   const { items, metadata } = body;
-  const conversation = { id: newId('conv'), object: 'conversation', created_at, metadata: metadata ?? {} };
+  const id = `conv_${randomUUID().replaceAll('-', '')}`;
+  const conversation = { id, object: 'conversation', created_at, metadata: metadata ?? {} };
   store.conversations.set(conversation.id, { conversation, items: toItems(items ?? []) });
   return conversation;
 }
@@ -159,6 +159,9 @@ export function removeItem(store: DemoStore, id: string, itemId: string): object
   store.conversations.set(id, { conversation, items: items.filter((item) => item.id !== removed.id) });
   return conversation;
 }
+
+const conversationIdOf = ({ conversation }: ResponseRequest) =>
+  typeof conversation === 'string' ? conversation : conversation?.id;
 
 /** The turns that a request continues. @throws DemoError 404 for a response or conversation that does not exist */
 function turnsBefore(request: ResponseRequest, { responses, conversations }: DemoStore): readonly Item[] {
