@@ -180,7 +180,7 @@ interface Crossing {
   readonly usage: number;
 }
 
-/** To two decimals. Pure. */
+/** To two decimals. */
 function percent(used: number, quota: number): number {
   return Math.round((used / quota) * 10_000) / 100;
 }
@@ -198,7 +198,7 @@ export interface AddedUsage {
 
 /**
  * The thresholds that are reached while these amounts are added one by one, each at the first amount that reaches it. A
- * threshold that was passed before, under another quota, is reached at the first amount. Pure.
+ * threshold that was passed before, under another quota, is reached at the first amount.
  */
 export function crossings({ before, amounts, quota, thresholds, announced }: AddedUsage): Crossing[] {
   const missing = new Set([...thresholds].sort((a, b) => a - b).filter((threshold) => !announced.includes(threshold)));

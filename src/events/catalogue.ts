@@ -187,7 +187,7 @@ export function addCustomEventTypes(spec: Spec, types: Readonly<Record<string, E
 const depthLimit = 100;
 
 /** A value that JSON would lose or change, or that does not fit a schema. */
-export interface DataProblem {
+interface DataProblem {
   /** The path of the value: `data.window.start`, `data.items[2]`. */
   readonly path: string;
   /** What is wrong and what is expected; completes a sentence that begins with the path. */

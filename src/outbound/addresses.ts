@@ -61,7 +61,7 @@ export function isAllowedAddress(address: string, networks: Networks): boolean {
   return isListed || isPublic(judged);
 }
 
-/** The addresses of a name in a hosts file, in the order of the file. Pure. */
+/** The addresses of a name in a hosts file, in the order of the file. */
 function addressesIn(hostsFile: string, hostname: string): string[] {
   const canonicalName = hostname.toLowerCase().replace(/\.$/, '');
   const addresses: string[] = [];

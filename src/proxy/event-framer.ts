@@ -186,7 +186,7 @@ export const usageObject = /"usage"(?:\s|data:)*:(?:\s|data:)*\{/;
 
 /**
  * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: a usage object and no choices, which some
- * providers write as `[]`, some as `null`, and some leave out. It is removed unless the client asked for it. Pure.
+ * providers write as `[]`, some as `null`, and some leave out. It is removed unless the client asked for it.
  */
 export function isUsageChunk(event: Buffer): boolean {
   if (!usageObject.test(event.toString('latin1'))) return false;

@@ -155,7 +155,7 @@ function isLasting(code: OutboundCode): boolean {
   return code === 'invalid_response' || code === 'proxy_refused';
 }
 
-/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. Pure. */
+/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. */
 function isRetryable(result: UpstreamResult): boolean {
   if ('code' in result) return retriedCodes.has(result.code) && !isLasting(result.code);
   const { status, headers } = result;
@@ -164,7 +164,7 @@ function isRetryable(result: UpstreamResult): boolean {
   return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
 }
 
-/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
+/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). */
 function requestedWait(headers: HeaderValues, now: number): number | undefined {
   const milliseconds = headers['retry-after-ms'];
   const isNumber = typeof milliseconds === 'string' && /^\s*\d+(\.\d+)?\s*$/.test(milliseconds);

@@ -60,7 +60,7 @@ export interface AttemptStats {
   readonly p95: number | null;
 }
 
-export interface WebhookStats extends AttemptStats {
+interface WebhookStats extends AttemptStats {
   readonly since: Date;
   readonly until: Date;
   /** All 168, oldest first. */

@@ -32,7 +32,7 @@ const hasData = ({ stateStr }: Member) => stateStr === 'PRIMARY' || stateStr ===
 const isArbiter = ({ stateStr }: Member) => stateStr === 'ARBITER';
 const names = (members: readonly Member[]) => members.map(({ name, stateStr }) => `${name} (${stateStr})`).join(', ');
 
-/** What is wrong with the members of a replica set. Pure. */
+/** What is wrong with the members of a replica set. */
 function judgeMembers({ members, writeMajorityCount = 1 }: SetStatus): Result[] {
   const down = members.filter((member) => !hasData(member) && !isArbiter(member));
   const live = members.filter(hasData);

@@ -94,7 +94,7 @@ async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise
 /** One member of the replica set. */
 export type MongoNode = Awaited<ReturnType<typeof startNode>>;
 
-export type NodeOptions = MongodOptions & { readonly log: (line: string) => void };
+type NodeOptions = MongodOptions & { readonly log: (line: string) => void };
 
 /** Milliseconds. */
 const stopTimeout = 15_000;
