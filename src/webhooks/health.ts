@@ -60,13 +60,6 @@ export interface AttemptStats {
   readonly p95: number | null;
 }
 
-interface WebhookStats extends AttemptStats {
-  readonly since: Date;
-  readonly until: Date;
-  /** All 168, oldest first. */
-  readonly hours: readonly (AttemptStats & { readonly start: Date })[];
-}
-
 const hoursShown = 168;
 
 const nothing = { succeeded: 0, failed: 0, durations: {} } as const;
@@ -84,13 +77,14 @@ function summed(tallies: readonly Pick<TallyDocument, 'succeeded' | 'failed' | '
 /** Reads a webhook's last 168 hours: at most 168 small documents, by a range of ids. `now` is in milliseconds since 1970. */
 function createReadStats(tallies: TallyModel) {
   const collection = durableCollection(tallies);
-  return async function readStats(webhookId: string, now: number): Promise<WebhookStats> {
+  return async function readStats(webhookId: string, now: number) {
     const first = hourOf(now) - (hoursShown - 1) * hourLength;
     const since = new Date(first);
     const documents = await collection
       .find({ _id: { $gte: `${webhookId}:${since.toISOString()}`, $lt: `${webhookId};` } })
       .toArray();
     const byHour = new Map(documents.map((tally) => [tally.hour.getTime(), tally]));
+    /** All 168, oldest first. */
     const hours = Array.from({ length: hoursShown }, (_, i) => {
       const start = first + i * hourLength;
       return { start: new Date(start), ...summed([byHour.get(start) ?? nothing]) };
