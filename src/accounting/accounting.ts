@@ -5,6 +5,7 @@ import { durableCollection } from '../mongo/collection.ts';
 import { type DatabaseAccess, type RunInTransaction, whileAwaited } from '../mongo/connection/availability.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { isDuplicateKey } from '../mongo/writes.ts';
+import type { Fixed } from '../options/fixed.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/upstream.ts';
