@@ -21,7 +21,6 @@ export const pure = {
   'http/authentication.ts': 'the bearer token and the origin of a request',
   'http/body/form.ts': 'the fields and files of a form',
   'http/json/': 'the tokenizer of JSON, against JSON.parse',
-  'http/read-request.ts': 'which nulls stand for nothing, and which bodies cannot be stored',
   'http/router.ts': 'the routes of openapi.yaml',
   'http/validation/': 'the compiled check, against the full validator',
   'ids.ts': 'the form and order of ids',

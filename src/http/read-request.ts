@@ -337,7 +337,7 @@ function nullRemover(
  * Makes the function that takes null in an optional field as if the field were absent, as OpenAI's API does: clients in
  * typed languages write every field. A null that openapi.yaml gives a meaning stays, and so does one in a required field.
  */
-export function createRemoveAbsentNulls(spec: Spec, routes: readonly Route[]): RemoveAbsentNulls {
+function createRemoveAbsentNulls(spec: Spec, routes: readonly Route[]): RemoveAbsentNulls {
   const removers = new Map(
     routes.map(({ description }) => {
       const schema = jsonBodyOf(description)?.schema;
@@ -389,6 +389,6 @@ function checkValue(value: unknown, path: string): void {
  * @throws GatewayError naming the field: `unknown_parameter` for `__proto__` and its like, `invalid_value` for a NUL,
  * `invalid_encoding` for half a surrogate pair
  */
-export function checkStorableBody(value: unknown): void {
+function checkStorableBody(value: unknown): void {
   checkValue(value, '');
 }

@@ -10,9 +10,10 @@ import {
 import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/router.ts';
 import { createRouter, type GatewayRouter } from '../../src/http/router.ts';
+import { scopes } from '../../src/index.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
-import { spec } from '../support/openapi.ts';
+import { type Spec, type SpecSchema, spec } from '../support/openapi.ts';
 
 export const goodKey = 'key-that-is-good';
 
@@ -109,4 +110,27 @@ export async function serve(
   const operations = fakeOperations({ ...(relay && { listModels: relay }), ...(data && { listWebhooks: data }) });
   const edge = await createFakeEdge({ operations, ...deps });
   return listen((req, res) => edge(req, res, () => res.writeHead(299).end()));
+}
+
+/** A server with one operation, which takes the JSON of a schema and answers what it was called with. @param named schemas by their names */
+export async function serveSchema(schema: SpecSchema, named: Readonly<Record<string, object>> = {}) {
+  const content = { 'application/json': { schema } };
+  const operationId = 'createThing';
+  const post = { operationId, 'x-scope': 'webhooks', requestBody: { required: true, content }, responses: {} };
+  const components = { ...spec.components, schemas: { ...spec.components.schemas, ...named } };
+  const edge = await createFakeEdge({
+    spec: { ...spec, paths: { '/v1/things': { post } }, components } as unknown as Spec,
+    operations: { [operationId]: echoData },
+    authenticate: () => ({ userId: 'usr_1', scopes }),
+  });
+  const server = await listen((req, res) => edge(req, res));
+  return {
+    close: server.close,
+    async send(text: string) {
+      const headers = { 'content-type': 'application/json' };
+      const response = await fetch(`${server.url}/v1/things`, { method: 'POST', headers, body: text });
+      const answer = (await response.json()) as { body?: unknown; error?: { code: string; param: string | null } };
+      return { status: response.status, ...answer };
+    },
+  };
 }
