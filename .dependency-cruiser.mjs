@@ -69,7 +69,7 @@ const arrows = {
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
-  'cli/client': `api.d.ts version.ts http/json/exact-number.ts http/json/scan.ts
+  'cli/client': `api.d.ts version.ts openapi http/json/exact-number.ts http/json/scan.ts
     cli/terminal options/kinds.ts`,
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',

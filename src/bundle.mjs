@@ -101,14 +101,16 @@ const lazy = ['gateway/open', 'dashboard/dashboard'];
 
 /**
  * What the command imports of the library: `library` can be had without any package, `internals` loads some.
+ * @param modules files of src, as they are published
  * @returns the files of each
  */
-async function importsOfCommand() {
+async function importsOfCommand(modules) {
   const { metafile } = await build({
     ...onNode,
     entryPoints: ['src/cli/main.ts'],
     outdir: 'dist',
     packages: 'external',
+    plugins: [replacing(modules)],
   });
   const { inputs } = metafile;
   const imported = Object.keys(inputs).filter(isOfCommand);
@@ -295,11 +297,10 @@ async function licences(inputs) {
 }
 
 await removeStale();
-const [groups, { pages, inputs }] = await Promise.all([importsOfCommand(), buildPages()]);
-const [exported, inputsOfCommand] = await Promise.all([
-  buildLibrary(groups, await carryingModules(pages)),
-  buildCommand(groups),
-]);
+const { pages, inputs } = await buildPages();
+const modules = await carryingModules(pages);
+const groups = await importsOfCommand(modules);
+const [exported, inputsOfCommand] = await Promise.all([buildLibrary(groups, modules), buildCommand(groups)]);
 await Promise.all([
   ...['index', 'receiver/index'].map((entry) => writeEntry(entry, exported.get(`${entry}.cjs`))),
   // of a checkout's own build too, which has no openapi.yaml and no reader of it beside it

@@ -1,24 +1,16 @@
 import { Command, CommanderError } from 'commander';
 import { GatewayError } from '../errors.ts';
 import { readVersion } from '../version.ts';
-import { accountsCommand } from './commands/accounts.ts';
-import { batchesCommand } from './commands/batches.ts';
-import { budgetsCommand } from './commands/budgets.ts';
-import { creditsCommand } from './commands/credits.ts';
 import { deliveriesCommand } from './commands/deliveries.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { eventsCommand, publishStoredCommand } from './commands/events.ts';
-import { filesCommand } from './commands/files.ts';
-import { findCommand } from './commands/find.ts';
 import { keysCommand } from './commands/keys.ts';
 import { listenCommand } from './commands/listen.ts';
 import { migrateCommand } from './commands/migrate.ts';
 import { resealCommand } from './commands/reseal.ts';
+import { resourceCommands } from './commands/resources.ts';
 import { startCommand } from './commands/start.ts';
-import { statusCommand } from './commands/status.ts';
-import { storageCommand } from './commands/storage.ts';
 import { testCommand } from './commands/test-webhook.ts';
-import { usageCommand } from './commands/usage.ts';
 import { webhooksCommand } from './commands/webhooks.ts';
 import { CommandFailure, type ExitCode } from './terminal/command-failure.ts';
 import type { Terminal } from './terminal/terminal.ts';
@@ -60,15 +52,7 @@ const commands = {
     deliveriesCommand,
     eventsCommand,
     keysCommand,
-    budgetsCommand,
-    creditsCommand,
-    usageCommand,
-    filesCommand,
-    batchesCommand,
-    storageCommand,
-    accountsCommand,
-    findCommand,
-    statusCommand,
+    ...resourceCommands,
   ],
 } as const;
 

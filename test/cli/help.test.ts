@@ -12,6 +12,17 @@ describe('--help', () => {
     });
   }
 
+  for (const [words, scope] of [
+    ['files list', 'models'],
+    ['accounts show', 'admin'],
+    ['credits top-up', 'admin'],
+  ] as const) {
+    it(`of ${words} says which key it needs`, async () => {
+      const { stdout } = await command([...words.split(' '), '--help']);
+      expect(stdout.replace(/\s+/g, ' ')).to.include(`It needs a key with the scope ${scope}, and calls `);
+    });
+  }
+
   it('names every command except the renamed one', async () => {
     const { stdout } = await command(['--help']);
     for (const [word = ''] of paths) {

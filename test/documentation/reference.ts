@@ -67,7 +67,7 @@ function describeCommand(command: Command, names: readonly string[]): string[] {
   const args = command.registeredArguments.map((one) => (one.required ? `<${one.name()}>` : `[${one.name()}]`));
   const options = command.options.filter(({ long, hidden }) => !hidden && !shared.includes(long ?? ''));
   const title = `### ${words.join(' ')}`;
-  const usage = `\`express-model-gateway ${[...words, ...args].join(' ')}\`: ${command.description()}.`;
+  const usage = `\`express-model-gateway ${[...words, ...args].join(' ')}\`: ${command.summary() || command.description()}.`;
   return options.length === 0
     ? [title, usage]
     : [title, usage, markdownTable(['option', 'meaning'], options.map(optionRow))];

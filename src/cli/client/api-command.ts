@@ -4,7 +4,7 @@ import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { toJson } from '../terminal/text.ts';
 import { type Access, createApiClient, dataFrom } from './api.ts';
 import { count } from './flags.ts';
-import { gather, type PageQuery, type ResultPage } from './pages.ts';
+import { gather, type Listed, nextAfter, type PageQuery, type ResultPage } from './pages.ts';
 
 /** Gives a command the options that all commands have that use the API, below its own. */
 export function throughApi<Used extends Command>(command: Used): Used {
@@ -74,9 +74,7 @@ export class ApiCommand extends Command {
         const pageOf = (query: PageQuery) => dataFrom(page(context, query, options));
         const rows = await gather(options.limit, pageOf, options.after);
         context.show(rows, lines);
-        const { data, has_more, next_after: next = data.at(-1)?.id } = rows;
-        if (!has_more || !next) return;
-        context.terminal.printNote(`There are more: use --limit ${data.length * 5}, or --after ${next}`);
+        noteMore(rows, context.terminal);
       });
   }
 
@@ -103,6 +101,12 @@ export class ApiCommand extends Command {
       handler(createContext(this.#terminal, this.opts<GatewayOptions>()), ...(parameters.slice(0, -1) as Args)),
     );
   }
+}
+
+/** Says how to read on where a list has not ended. */
+export function noteMore(rows: ResultPage<Listed>, { printNote }: Terminal): void {
+  const after = nextAfter(rows);
+  if (rows.has_more && after !== undefined) printNote(`There are more: use --after ${after}`);
 }
 
 /** Makes what prints an answer: as the API gave it for programs, in lines for people. */

@@ -42,6 +42,11 @@ export function createApiClient({ baseUrl, apiKey }: Access): Api {
   });
 }
 
+type Send = (method: string, path: string, init: object) => Promise<{ data?: unknown; response: Response }>;
+
+/** Sends a request that only the types of openapi.yaml do not know: its path is a value. */
+export const sendTo = ({ request }: Api): Send => request as unknown as Send;
+
 function isOf({ headers }: Request | Response, contentType: string): boolean {
   return headers.get('content-type')?.startsWith(contentType) ?? false;
 }
@@ -71,7 +76,7 @@ async function refusalOf(response: Response, baseUrl: string): Promise<CommandFa
     status >= 500 && requestId ? `The operator finds it in the logs as ${requestId}.` : undefined,
   ];
   const Failure = status === 429 || status >= 500 ? PassingFailure : CommandFailure;
-  return new Failure(lines.filter((line) => line !== undefined).join('\n'));
+  return new Failure(lines.filter((line) => line !== undefined).join('\n'), 1, { param: error.param });
 }
 
 const program = 'express-model-gateway';

@@ -22,6 +22,15 @@ export function severalOf(names: readonly string[]): typeof several {
   };
 }
 
+/** Makes what reads a name and its value, and gathers several. */
+export function pairs<Value>(separator: string, example: string, read: (text: string) => Value) {
+  return (text: string, before: Readonly<Record<string, Value>> = {}): Record<string, Value> => {
+    const at = text.indexOf(separator);
+    if (at < 1) throw new InvalidArgumentError(`It must be a name and a value, such as ${example}.`);
+    return { ...before, [text.slice(0, at).trim()]: read(text.slice(at + separator.length)) };
+  };
+}
+
 /** Makes what reads an option. @throws InvalidArgumentError, which commander shows with the option's name */
 export function take<T>({ read, allowed }: Pick<Reader<T>, 'read' | 'allowed'>): (text: string) => T {
   return (text) => {
@@ -63,7 +72,8 @@ export const amount = take({
   read: (text) => decimal(text) || undefined,
 });
 
-async function readText(option: string, value: string, terminal: Terminal): Promise<string> {
+/** The text of an option: as it stands, of `@<file>`, or `-` for stdin. */
+export async function readText(option: string, value: string, terminal: Terminal): Promise<string> {
   if (value === '-') return terminal.readInput();
   if (!value.startsWith('@')) return value;
   return readFile(value.slice(1), 'utf8').catch((error: Error) => {

@@ -9,6 +9,15 @@ export interface ResultPage<Row> {
   next_after?: string;
 }
 
+/** A row of a list: most have an id, accounts the user's. */
+export type Listed = { readonly id?: string; readonly user_id?: string };
+
+/** The row that the next page follows; none where there is no row yet. */
+export function nextAfter({ data, next_after: next }: ResultPage<Listed>): string | undefined {
+  const last = data.at(-1);
+  return next ?? last?.id ?? last?.user_id;
+}
+
 export interface PageQuery {
   limit: number;
   after?: string;
@@ -18,7 +27,7 @@ export interface PageQuery {
 const pageSize = 100;
 
 /** Puts pages together until there are `limit` rows or no more. */
-export async function gather<Row extends { id: string }>(
+export async function gather<Row extends Listed>(
   limit: number,
   page: (query: PageQuery) => Promise<ResultPage<Row>>,
   start?: string,
@@ -28,7 +37,7 @@ export async function gather<Row extends { id: string }>(
   for (;;) {
     const next = await page({ limit: Math.min(pageSize, limit - data.length), ...(after && { after }) });
     data.push(...next.data);
-    after = next.next_after ?? data.at(-1)?.id;
+    after = nextAfter({ ...next, data });
     const { has_more, next_after } = next;
     const isLast = !has_more || (next.data.length === 0 && next_after === undefined);
     if (isLast || data.length >= limit) return { data, has_more, ...(next_after !== undefined && { next_after }) };

@@ -1,68 +1,12 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { budgetUnits } from '../../options/budgets.ts';
-import { dataFrom, type Schemas } from '../client/api.ts';
-import { ApiCommand, type CommandContext, subject } from '../client/api-command.ts';
+import type { Schemas } from '../client/api.ts';
 import { decimal } from '../client/flags.ts';
-import { type Column, listLines } from '../terminal/table.ts';
-import type { Terminal } from '../terminal/terminal.ts';
-import { figure, printable, relative } from '../terminal/text.ts';
+import { tableOf } from '../terminal/table.ts';
+import type { Paint } from '../terminal/terminal.ts';
+import { figure, relative } from '../terminal/text.ts';
 
 type Budget = Schemas['Budget'];
-
-const columns: readonly Column<Maximum>[] = [
-  { header: 'PERIOD', cell: ({ budget }) => budget.period },
-  { header: 'UNIT', cell: ({ unit }) => unit },
-  {
-    header: 'USED',
-    cell: ({ budget, unit, maximum }) => {
-      const used = budget.used[unit];
-      return used < maximum ? figure(used) : { text: figure(used), style: 'red' };
-    },
-    align: 'right',
-  },
-  { header: 'MAXIMUM', cell: ({ maximum }) => figure(maximum), align: 'right' },
-  { header: 'RESETS', cell: ({ budget: { resets_at: at } }, now) => (at ? relative(at, now) : 'never') },
-];
-
-export function budgetsCommand(terminal: Terminal): Command {
-  return subject('budgets', 'show, set and remove the budgets of accounts', [
-    new ApiCommand(terminal, 'show', 'the budgets of an account, and what it has used of them')
-      .option(
-        '--user <account>',
-        'of this account, with a key that has the scope admin; of your own when it is left out',
-      )
-      .examples('budgets show', 'budgets show --user usr_2', 'budgets show --json | jq .data')
-      .shows<[{ user?: string }], Schemas['BudgetList']>(
-        ({ api }, { user }) =>
-          user === undefined
-            ? api.GET('/v1/budgets')
-            : api.GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: user } } }),
-        ({ data }, paint, now) => listLines(columns, 'No budgets.')({ data: maximaOf(data) }, paint, now),
-      ),
-    new ApiCommand(
-      terminal,
-      'set',
-      'replace the budgets of an account, everywhere within a second; needs a key with the scope admin',
-    )
-      .requiredOption('--user <account>', 'which account, such as usr_1')
-      .requiredOption('--budget <budget>', budgetMeaning, readBudgets)
-      .examples(
-        'budgets set --user usr_1 --budget month:tokens=1000000',
-        'budgets set --user usr_1 --budget day:requests=1000 --budget month:tokens=1000000,credits=50',
-      )
-      .runs(replace),
-    new ApiCommand(terminal, 'remove', 'remove all budgets of an account; needs a key with the scope admin')
-      .requiredOption('--user <account>', 'which account, such as usr_1')
-      .examples('budgets remove --user usr_1')
-      .runs(replace),
-  ]);
-}
-
-async function replace({ api, show }: CommandContext, { user, budget = [] }: { user: string; budget?: Budget[] }) {
-  const params = { path: { user_id: user } };
-  const replaced = await dataFrom(api.PUT('/v1/users/{user_id}/budgets', { params, body: { budgets: [...budget] } }));
-  show(replaced, ({ data }) => [`Budgets of ${printable(user)}: ${budgetsText(data)}`]);
-}
 
 export const budgetMeaning =
   'the most it may use a day, a month or in total, such as month:tokens=1000000; may be repeated';
@@ -103,4 +47,23 @@ function maximaOf(budgets: readonly Schemas['BudgetUsage'][]) {
       return maximum === undefined ? [] : [{ budget, unit, maximum }];
     }),
   );
+}
+
+const maximaLines = tableOf<Maximum>(
+  {
+    period: ({ budget }) => budget.period,
+    unit: 'unit',
+    used: ({ budget, unit, maximum }) => {
+      const used = budget.used[unit];
+      return used < maximum ? used : { text: used, style: 'red' };
+    },
+    maximum: 'maximum',
+    resets: ({ budget: { resets_at: at } }, now) => (at ? relative(at, now) : 'never'),
+  },
+  'No budgets.',
+);
+
+/** Each maximum of the budgets in a line, with what is used of it. */
+export function budgetLines({ data }: Schemas['BudgetList'], paint: Paint, now: number): string[] {
+  return maximaLines({ data: maximaOf(data) }, paint, now);
 }

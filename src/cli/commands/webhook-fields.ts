@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Schemas } from '../client/api.ts';
-import { count, parseExact } from '../client/flags.ts';
+import { count, pairs, parseExact } from '../client/flags.ts';
 
 type Fields = Pick<Schemas['WebhookCreate'], 'description' | 'metadata' | 'filters' | 'rate_limit' | 'headers'>;
 type Filters = NonNullable<Fields['filters']>;
@@ -12,15 +12,6 @@ export interface FieldOptions {
   readonly filter?: Filters;
   readonly rateLimit?: number;
   readonly header?: Readonly<Record<string, string>>;
-}
-
-/** Makes what reads a name and its value, and gathers several. */
-function pairs<Value>(separator: string, example: string, read: (text: string) => Value) {
-  return (text: string, before: Readonly<Record<string, Value>> = {}): Record<string, Value> => {
-    const at = text.indexOf(separator);
-    if (at < 1) throw new InvalidArgumentError(`It must be a name and a value, such as ${example}.`);
-    return { ...before, [text.slice(0, at).trim()]: read(text.slice(at + separator.length).trim()) };
-  };
 }
 
 /** What is wrong with a value that is JSON, but would not be sent as it is written. */
@@ -43,7 +34,10 @@ function filterValue(text: string): Schemas['WebhookFilterValue'] {
   return text;
 }
 
-function filterValues(text: string): Schemas['WebhookFilterValues'] {
+const trimmed = (text: string): string => text.trim();
+
+function filterValues(given: string): Schemas['WebhookFilterValues'] {
+  const text = given.trim();
   if (!text.startsWith('[')) return text.split(',').map((value) => filterValue(value.trim()));
   try {
     return parseExact(text) as Schemas['WebhookFilterValues'];
@@ -59,7 +53,7 @@ function filterValues(text: string): Schemas['WebhookFilterValues'] {
 export function withFieldOptions<Used extends Command>(command: Used): Used {
   return command
     .option('--description <text>', 'what it is for')
-    .option('--metadata <key=value>', 'a value of your own; may be repeated', pairs('=', 'team=billing', String))
+    .option('--metadata <key=value>', 'a value of your own; may be repeated', pairs('=', 'team=billing', trimmed))
     .option(
       '--filter <path=values>',
       'send only events with one of these values (commas between them) at this path, such as data.currency=usd,eur; may be repeated',
@@ -69,7 +63,7 @@ export function withFieldOptions<Used extends Command>(command: Used): Used {
     .option(
       '--header <name: value>',
       'sent with each delivery, and never shown again; may be repeated',
-      pairs(':', "'x-api-key: 1234'", String),
+      pairs(':', "'x-api-key: 1234'", trimmed),
     );
 }
 

@@ -8,11 +8,14 @@ export type ExitCode = 1 | 2 | 3;
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure';
   readonly exitCode: ExitCode;
+  /** The value of the request that the gateway refused. */
+  readonly param: string | undefined;
 
   /** @param message what is wrong, and on lines of their own what to do */
-  constructor(message: string, exitCode: ExitCode = 1, options?: ErrorOptions) {
+  constructor(message: string, exitCode: ExitCode = 1, options?: ErrorOptions & { readonly param?: string | null }) {
     super(message, options);
     this.exitCode = exitCode;
+    this.param = options?.param ?? undefined;
   }
 }
 

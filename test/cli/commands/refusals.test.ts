@@ -45,6 +45,12 @@ describe('a command that is refused', () => {
     }
   });
 
+  it('for a value names the option that it is given as', async () => {
+    const { code, stderr } = await live.run('usage', '--from', 'January');
+    expect(code).to.equal(1);
+    expect(stderr).to.match(/^invalid_value: from.*\nIt is given as --from\.$/m);
+  });
+
   it('with a wrong key says that the key is invalid, and does not repeat it', async () => {
     const key = `emg_${'x'.repeat(60)}`;
     const { code, stderr } = await live.run('webhooks', 'list', '--api-key', key);
