@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { GatewayError } from '../errors.ts';
 import { readVersion } from '../version.ts';
+import { apiCommand } from './commands/api.ts';
 import { deliveriesCommand } from './commands/deliveries.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { eventsCommand, publishStoredCommand } from './commands/events.ts';
@@ -53,6 +54,7 @@ const commands = {
     eventsCommand,
     keysCommand,
     ...resourceCommands,
+    apiCommand,
   ],
 } as const;
 

@@ -1,0 +1,109 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { listen } from '../../support/listen.ts';
+import { command } from '../recorded-terminal.ts';
+import { type Commanded, startCommanded } from './gateway-commands.ts';
+
+const webhook = { url: 'https://example.com/hook', events: ['credits.low'] };
+
+describe('express-model-gateway api', () => {
+  let live: Commanded;
+  let folder: string;
+  before(async () => {
+    live = await startCommanded();
+    folder = await mkdtemp(join(tmpdir(), 'api-'));
+  });
+  after(async () => {
+    await live.close();
+    await rm(folder, { recursive: true });
+  });
+
+  it('prints what the API answers', async () => {
+    const { code, stderr, json } = await live.run('api', 'get', '/v1/event_types');
+    expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
+    expect(json).to.deep.equal((await live.call('GET', '/v1/event_types')).body);
+  });
+
+  it('sends fields as a JSON body, and as the query of a GET', async () => {
+    const fields = ['-f', `url=${webhook.url}`, '-F', 'events=["credits.low"]', '-f', 'description= of accounting '];
+    const { json: made } = await live.run('api', 'POST', '/v1/webhooks', ...fields);
+    expect(made).to.include({ url: webhook.url, description: ' of accounting ' });
+    await live.run('api', 'PATCH', `/v1/webhooks/${made.id}`, '-F', 'active=false');
+    const { json: changed } = await live.run('api', 'GET', `/v1/webhooks/${made.id}`);
+    expect(changed).to.include({ id: made.id, active: false });
+    const { json: page } = await live.run('api', 'GET', '/v1/webhooks', '-F', 'limit=1');
+    expect(page.data).to.have.length(1);
+    expect((await live.run('api', 'DELETE', `/v1/webhooks/${made.id}`)).json).to.include({ deleted: true });
+  });
+
+  it('sends a body from stdin or a file, and headers', async () => {
+    const fromInput = await live.runWith(
+      { input: JSON.stringify(webhook) },
+      'api',
+      'POST',
+      '/v1/webhooks',
+      '--input',
+      '-',
+    );
+    expect(fromInput.json).to.include({ url: webhook.url });
+    const path = join(folder, 'event.json');
+    const data = { user_id: 'usr_1', credits_remaining: 50, threshold: 100 };
+    await writeFile(path, JSON.stringify({ user_id: 'usr_1', type: 'credits.low', data }));
+    const publish = () => live.run('api', 'POST', '/v1/events', '--input', path, '--header', 'Idempotency-Key: k1');
+    const { json: event } = await publish();
+    expect((await publish()).json.id).to.equal(event.id);
+  });
+
+  it('puts the pages of a list together', async () => {
+    for (let i = 0; i < 3; i += 1) await live.gateway.webhooks.create('usr_1', webhook as never);
+    const one = await live.run('api', 'GET', '/v1/webhooks', '-F', 'limit=1');
+    expect(one.json.has_more).to.equal(true);
+    const all = await live.run('api', 'GET', '/v1/webhooks?limit=1', '--paginate');
+    expect(all.json.has_more).to.equal(false);
+    const ids = (body: { data: { id: string }[] }) => body.data.map(({ id }) => id);
+    expect(ids(all.json)).to.deep.equal(ids((await live.call('GET', '/v1/webhooks')).body as never));
+    const noList = await live.run('api', 'GET', '/v1/credits', '--paginate');
+    expect(noList.code).to.not.equal(0);
+  });
+
+  it('prints text as it comes with its controls escaped, and writes anything else to a file', async () => {
+    const server = await listen((req, res) => {
+      res.setHeader('content-type', req.url === '/text' ? 'text/event-stream' : 'application/octet-stream');
+      res.end('data: 1\n\u001b[2J\n');
+    });
+    const at = ['--base-url', server.url];
+    const text = await live.run('api', 'GET', '/text', ...at);
+    expect(text.stdout).to.equal('data: 1\n\\x1b[2J\n');
+    const refused = await live.run('api', 'GET', '/bytes', ...at);
+    expect(refused).to.include({ code: 2, stdout: '' });
+    expect(refused.stderr).to.include('--output');
+    const path = join(folder, 'bytes');
+    expect((await live.run('api', 'GET', '/bytes', '--output', path, ...at)).code).to.equal(0);
+    expect(await readFile(path, 'utf8')).to.equal('data: 1\n\u001b[2J\n');
+    await server.close();
+  });
+
+  it('says what the gateway refuses, with exit code 1', async () => {
+    const { code, stdout, stderr } = await live.run('api', 'GET', '/v1/webhooks/wh_nobody');
+    expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+    expect(stderr).to.match(/^webhook_not_found: /);
+  });
+
+  for (const [said, args, advice] of [
+    ['another method', ['FETCH', '/v1/models'], 'PATCH'],
+    ['an address', ['GET', 'https://example.com/v1/models'], '--base-url'],
+    ['a field without a value', ['POST', '/v1/webhooks', '-f', 'url'], 'model=gpt-5-mini'],
+    ['a typed field that is no JSON', ['POST', '/v1/webhooks', '-F', 'url=x'], '-f url='],
+    ['a number that JSON would change', ['POST', '/v1/webhooks', '-F', 'n=9007199254740993'], '--field n'],
+    ['pages of what is no GET', ['POST', '/v1/webhooks', '--paginate'], '--paginate'],
+    ['a file that is not there', ['POST', '/v1/webhooks', '--input', '/no/such/file'], '--input'],
+  ] as const) {
+    it(`refuses ${said} with exit code 2, and names what is right`, async () => {
+      const { code, stdout, stderr } = await command(['api', ...args], { env: live.env });
+      expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+      expect(stderr).to.include(advice);
+    });
+  }
+});
