@@ -81,6 +81,7 @@ const arrows = {
   'cli/commands': 'api.d.ts version.ts options/budgets.ts options/kinds.ts cli/terminal cli/client',
   'cli/commands/events.ts': 'cli/terminal cli/client cli/database/stored.ts',
   'cli/commands/keys.ts': 'cli/terminal cli/client cli/commands cli/database/stored.ts',
+  'cli/commands/resources.ts': 'cli/terminal cli/client cli/commands cli/commands/events.ts cli/commands/keys.ts',
   'cli/commands/listen.ts': `version.ts options/kinds.ts cli/terminal cli/client cli/server/test-receiver.ts
     deliveries/signature.ts webhooks/pasted-secret.ts`,
   'cli/commands/doctor.ts': 'openapi cli/terminal cli/doctor',

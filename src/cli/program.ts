@@ -2,17 +2,13 @@ import { Command, CommanderError } from 'commander';
 import { GatewayError } from '../errors.ts';
 import { readVersion } from '../version.ts';
 import { apiCommand } from './commands/api.ts';
-import { deliveriesCommand } from './commands/deliveries.ts';
 import { doctorCommand } from './commands/doctor.ts';
-import { eventsCommand, publishStoredCommand } from './commands/events.ts';
-import { keysCommand } from './commands/keys.ts';
+import { publishStoredCommand } from './commands/events.ts';
 import { listenCommand } from './commands/listen.ts';
 import { migrateCommand } from './commands/migrate.ts';
 import { resealCommand } from './commands/reseal.ts';
 import { resourceCommands } from './commands/resources.ts';
 import { startCommand } from './commands/start.ts';
-import { testCommand } from './commands/test-webhook.ts';
-import { webhooksCommand } from './commands/webhooks.ts';
 import { CommandFailure, type ExitCode } from './terminal/command-failure.ts';
 import type { Terminal } from './terminal/terminal.ts';
 import { printableLines } from './terminal/text.ts';
@@ -26,7 +22,7 @@ export async function runCommand(args: readonly string[], terminal: Terminal): P
   // `doctor` says with 1 and 2 what it has found; what keeps it from looking must be neither
   const [typo, crash] = args[0] === 'doctor' ? ([3, 3] as const) : ([2, 1] as const);
   try {
-    await createProgram(terminal).parseAsync(args, { from: 'user' });
+    await createProgram(terminal, args).parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
     // commander has printed what was wrong, or the help
@@ -44,20 +40,6 @@ function explainError(error: unknown): string {
   return expected ? error.message : String((error as Error)?.stack ?? error);
 }
 
-/** What makes the commands, by the headings that they stand under in the help. */
-const commands = {
-  'On this machine:': [startCommand, listenCommand, migrateCommand, doctorCommand, resealCommand],
-  'Through the API of a gateway (--base-url, --api-key):': [
-    webhooksCommand,
-    testCommand,
-    deliveriesCommand,
-    eventsCommand,
-    keysCommand,
-    ...resourceCommands,
-    apiCommand,
-  ],
-} as const;
-
 const afterHelp = `
 Every command has its own --help with examples. start --help lists the environment variables.
 Exit codes: 0 for success, 1 if the gateway refused or a delivery failed, 2 if the command was typed wrongly.
@@ -66,16 +48,21 @@ doctor has exit codes of its own.`;
 /**
  * The command line, with a command for each thing it does. It prints on `terminal` and throws instead of ending the
  * process: a CommanderError after help or a command typed wrongly.
+ * @param args what was typed: what it does not name is not read from openapi.yaml. @default every command is whole
  */
-export function createProgram(terminal: Terminal): Command {
+export function createProgram(terminal: Terminal, args?: readonly string[]): Command {
+  const isNamed = (name: string) => args?.includes(name) ?? true;
   const program = new Command('express-model-gateway')
     .description('A stand-alone gateway for language models with signed account webhooks')
     .version(readVersion(), '--version')
     .addHelpText('after', afterHelp);
-  for (const [heading, makers] of Object.entries(commands)) {
-    for (const make of makers) program.addCommand(make(terminal).helpGroup(heading));
-  }
-  program.addCommand(publishStoredCommand(terminal), { hidden: true });
+  const here = [startCommand, listenCommand, migrateCommand, doctorCommand, resealCommand];
+  const throughApi = [...resourceCommands(terminal, isNamed), apiCommand(terminal)];
+  program.commandsGroup('On this machine:');
+  for (const make of here) program.addCommand(make(terminal));
+  program.commandsGroup('Through the API of a gateway (--base-url, --api-key):');
+  for (const command of throughApi) program.addCommand(command);
+  if (isNamed('publish')) program.addCommand(publishStoredCommand(terminal), { hidden: true });
   for (const command of everyCommand(program)) {
     command
       .exitOverride()

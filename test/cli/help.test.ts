@@ -23,6 +23,12 @@ describe('--help', () => {
     });
   }
 
+  it('is the same by the word help', async () => {
+    const { code, stdout } = await command(['help', 'files']);
+    expect({ code, stdout }).to.deep.equal({ code: 0, stdout: (await command(['files', '--help'])).stdout });
+    expect(stdout).to.include('upload');
+  });
+
   it('names every command except the renamed one', async () => {
     const { stdout } = await command(['--help']);
     for (const [word = ''] of paths) {

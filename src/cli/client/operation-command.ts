@@ -9,14 +9,12 @@ import { CommandFailure, wrongUse } from '../terminal/command-failure.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
 import { dataFrom, sendTo } from './api.ts';
 import { ApiCommand, type CommandContext, noteMore } from './api-command.ts';
-import { amount, count, moment, take } from './flags.ts';
+import { amount, count, moment, several, severalOf, take } from './flags.ts';
 import { type AnswerOf, type Input, type Operation, type OperationId, operationOf } from './operations.ts';
 import { gather, type Listed, type PageQuery, type ResultPage } from './pages.ts';
 
 /** Values by the names that openapi.yaml has for them. */
 export type Values = Readonly<Record<string, unknown>>;
-
-type Lines<Body> = (body: Body, paint: Paint, now: number, values: Values) => readonly string[];
 
 /** What a command says of a value in another way than openapi.yaml. */
 interface FlagChange {
@@ -24,32 +22,50 @@ interface FlagChange {
   readonly flags?: string;
   readonly meaning?: string;
   readonly read?: (text: string, before?: never) => unknown;
-  readonly usual?: unknown;
+  /** What it is by default, as it is typed. */
+  readonly usual?: string;
+  /** Whether it can be left out, though the operation needs it. */
+  readonly isOptional?: true;
 }
 
-/** A command that is one operation of the API. Its flags, their values and what it needs are in openapi.yaml. */
+export type FlagChanges = Readonly<Record<string, FlagChange>>;
+
+/**
+ * A command that is one operation of the API. Its flags, their values and what it needs are in openapi.yaml. The methods
+ * name the values that they use.
+ */
 interface RowOf<Answer, Shown> {
   /** What it does, where the operation's summary is about more. */
   readonly does?: string;
   /** The same for the account that `--user` names. */
   readonly ofUser?: OperationId;
-  readonly examples: readonly string[];
-  /** Values that are given in another way, by their names. */
-  readonly flags?: Readonly<Record<string, FlagChange>>;
+  /** @default one, with its arguments as openapi.yaml has examples of them */
+  readonly examples?: readonly string[];
+  /** Values that are given in another way, by their names, and values that the operation does not have. */
+  readonly flags?: FlagChanges;
+  /** Those that have flags, besides what is in the path. @default all */
+  readonly only?: readonly string[];
   /** Values that are always the same: they have no flags. */
   readonly fixed?: Values;
+  /** Whether a list is read to its end. */
+  readonly isWhole?: true;
   /** Whether the resource's name alone is enough. */
   readonly isDefault?: true;
   /** Makes the request's values of those that were given. */
-  readonly prepare?: (context: CommandContext, values: Values) => Promise<Values>;
+  prepare?(values: Values, context: CommandContext): Values | Promise<Values>;
+  /** Does the same in the database, for `--database`: then no key is needed. */
+  stored?(env: Terminal['env'], values: Values): Promise<Answer>;
   /** What of the answer is shown. @default all */
-  readonly picks?: (answer: Answer, context: CommandContext) => Shown | Promise<Shown>;
-  readonly lines: Lines<Shown>;
+  picks?(answer: Answer, context: CommandContext): Shown | Promise<Shown>;
+  lines?(body: Shown, paint: Paint, now: number, values: Values): readonly string[];
   /** What to do if the answer says that there is more. */
   readonly more?: string;
+  /** Does it all, where more is done than to show the answer. */
+  run?(context: CommandContext, values: Values, send: (more?: Values) => Promise<Answer>): Promise<void>;
 }
 
 export type Row = RowOf<never, never> & { readonly operation: OperationId };
+export type Rows = Readonly<Record<string, Row>>;
 
 /** A row, checked against what its operation answers. */
 export function row<Id extends OperationId, Shown = AnswerOf<Id>>(
@@ -61,28 +77,34 @@ export function row<Id extends OperationId, Shown = AnswerOf<Id>>(
 
 const phrase = (text: string): string => `${text.charAt(0).toLowerCase()}${text.slice(1)}`.replaceAll('`', '');
 
-/** The first sentence of a description. */
-const gist = ({ description }: Input): string => phrase(description).replace(/\.(\s.*)?$/s, '');
+/** The first sentence of a description, and how a time is written. */
+function gist({ description, schema }: Input): string {
+  const sentence = phrase(description).replace(/\.(\s.*)?$/s, '');
+  return schema.format === 'date-time' ? `${sentence}: a span before now such as 2h, or a time` : sentence;
+}
 
 const placeholders: Readonly<Record<string, string>> = { 'date-time': 'when', date: 'day', binary: 'path' };
 
-function placeholderOf({ name, schema: { type, format } }: Input): string {
-  if (name === 'user_id') return 'account';
-  const word = name
-    .replace(/_id$/, '')
-    .replace(/^Idempotency-/, '')
-    .toLowerCase();
-  return placeholders[String(format)] ?? (type === 'integer' || type === 'number' ? 'n' : word);
+/** What it is called: of a list, one of what is in it. */
+function wordOf({ name, schema }: Input): string {
+  const word = name.replace(/_id$/, '').replaceAll('_', '-').toLowerCase();
+  return schema.type === 'array' ? word.replace(/s$/, '') : word;
 }
 
-function flagsOf(input: Input): string {
-  const name = input.name.replace(/_id$/, '').replaceAll('_', '-').toLowerCase();
-  return `--${name} <${placeholderOf(input)}>`;
+function placeholderOf(input: Input): string {
+  const { name, description, schema } = input;
+  if (name === 'user_id') return 'account';
+  if (name === 'id') return /^The id of (?:the|an?) (\w+)/.exec(description)?.[1] ?? name;
+  const ofKind = schema.type === 'integer' || schema.type === 'number' ? 'n' : wordOf(input).replace(/^.*-/, '');
+  return placeholders[String(schema.format)] ?? ofKind;
 }
 
 /** What reads a value of this schema; the gateway says what else is wrong with it. */
-function readerOf({ schema: { type, format, minimum, maximum } }: Input, now: () => number) {
+function readerOf({ schema }: Input, now: () => number): (text: string, before?: never) => unknown {
+  const { type, format, minimum, maximum, items } = schema;
+  const { enum: names } = (items ?? {}) as { enum?: string[] };
   if (format === 'date-time') return moment(now);
+  if (type === 'array') return names ? severalOf(names) : several;
   if (type === 'number') return amount;
   return type === 'integer' ? take(wholeNumber(Number(minimum ?? 0), Number(maximum ?? 1e9))) : String;
 }
@@ -102,95 +124,114 @@ interface Given {
 }
 
 /** Lists are put together of their pages, so both mean more than in one request. */
-const ofLists: Readonly<Record<string, FlagChange>> = {
-  limit: { meaning: 'how many at most', read: count, usual: 20 },
+const ofLists: FlagChanges = {
+  limit: { meaning: 'how many at most', read: count, usual: '20' },
   after: { flags: '--after <id>', meaning: 'those that follow this one' },
 };
 
-function givenFor(input: Input, operation: Operation, changed: FlagChange | undefined, terminal: Terminal): Given {
+function givenFor(input: Input, operation: Operation, change: FlagChange | undefined, terminal: Terminal): Given {
   const { name, schema } = input;
-  const { flags, meaning, read = readerOf(input, terminal.now), usual } = changed ?? ofLists[name] ?? {};
-  const description = meaning ?? gist(input);
+  const { flags, meaning, isOptional, usual, ...changed } = change ?? ofLists[name] ?? {};
+  const placeholder = placeholderOf(input);
   const isPositional = flags === undefined ? isArgument(input, operation) : !flags.startsWith('-');
-  const taken = isPositional
-    ? new Argument(flags ?? `<${placeholderOf(input)}>`, description)
-    : new Option(flags ?? flagsOf(input), description);
-  taken.argParser(read as (text: string) => unknown);
-  if (Array.isArray(schema.enum)) taken.choices(schema.enum);
-  const byDefault = usual ?? (input.required ? undefined : schema.default);
-  if (byDefault !== undefined) taken.default(byDefault);
-  else if (taken instanceof Option) taken.makeOptionMandatory(input.required);
+  const taken = new (isPositional ? Argument : Option)(
+    flags ?? (isPositional ? `<${placeholder}>` : `--${wordOf(input)} <${placeholder}>`),
+    meaning ?? gist(input),
+  );
+  const read = (changed.read ?? readerOf(input, terminal.now)) as (text: string, before?: unknown) => unknown;
+  const isRequired = input.required && !isOptional;
+  const byDefault = usual !== undefined ? read(usual) : isRequired ? undefined : schema.default;
+  // the first that is given replaces the default
+  if (taken instanceof Argument || taken.required)
+    taken.argParser((text: string, before: unknown) => read(text, before === byDefault ? undefined : before));
+  if (Array.isArray(schema.enum) && !changed.read) taken.choices(schema.enum);
+  if (byDefault !== undefined) taken.default(byDefault, usual === '' ? `no ${name}` : usual);
+  else if (taken instanceof Option) taken.makeOptionMandatory(isRequired);
   return { name, typed: taken instanceof Option ? (taken.long ?? '') : `<${taken.name()}>`, taken };
 }
 
-const fileReader = new Argument('<path>', 'where to write it; a file that is there is kept');
+function everyGiven(row: Row, operation: Operation, terminal: Terminal): Given[] {
+  const { only, fixed = {}, flags = {}, isWhole } = row;
+  const { inputs } = operation;
+  const shown = inputs.filter(({ name, in: place }) => {
+    if (Object.hasOwn(fixed, name) || (isWhole && Object.hasOwn(ofLists, name))) return false;
+    return place === 'path' || (only?.includes(name) ?? true);
+  });
+  const known = new Set(inputs.map(({ name }) => name));
+  const ofCommand = Object.keys(flags).filter((name) => !known.has(name));
+  const own = ofCommand.map((name): Input => ({ name, in: 'body', required: false, description: '', schema: {} }));
+  return [...shown, ...own].map((input) => givenFor(input, operation, flags[input.name], terminal));
+}
 
-/** A command of the table. @param name what is typed for it, after the name of the resource */
-export function operationCommand(terminal: Terminal, name: string, row: Row): ApiCommand {
+function exampleOf(words: string, { inputs }: Operation): string {
+  const ofPath = inputs.filter((input) => input.in === 'path').map(({ example }) => String(example));
+  return [words, ...ofPath].join(' ');
+}
+
+/** A key has these unless others are named. */
+const usualScopes = ['models', 'webhooks', 'keys'];
+
+/** A command of the table. @param words what is typed for it */
+export function operationCommand(terminal: Terminal, words: string, row: Row): ApiCommand {
   const operation = operationOf(row.operation);
-  const { inputs, scope, description, method, path } = operation;
-  const given: Given[] = inputs
-    .filter((input) => !Object.hasOwn(row.fixed ?? {}, input.name))
-    .map((input) => givenFor(input, operation, row.flags?.[input.name], terminal));
-  const needs = `needs a key with the scope ${scope}`;
+  const { scope = '', description, method, path } = operation;
+  const given = everyGiven(row, operation, terminal);
+  const orDatabase = row.stored ? ', or --database' : '';
+  const needs = `needs a key with the scope ${scope}${orDatabase}`;
   const does = row.does ?? phrase(operation.summary);
-  const text = description.trim().replaceAll(/(?<!\n)\n(?!\n)/g, ' ');
-  const about = `${text}\n\nIt ${needs}, and calls ${method.toUpperCase()} ${path}.`;
-  const command = new ApiCommand(terminal, name, about).summary(scope === 'admin' ? `${does}; ${needs}` : does);
+  const text = description
+    .trim()
+    .replaceAll('**', '')
+    .replaceAll(/(?<!\n)\n(?!\n)/g, ' ');
+  const first = row.does === undefined ? [] : [`${does.charAt(0).toUpperCase()}${does.slice(1)}.`];
+  const about = [...first, text, `It ${needs}, and calls ${method.toUpperCase()} ${path}.`].join('\n\n');
+  const summary = usualScopes.includes(scope) ? does : `${does}; ${needs}`;
+  const { examples = [exampleOf(words, operation)] } = row;
+  const command = new ApiCommand(terminal, words.replace(/^.* /, ''), about).summary(summary).examples(...examples);
   for (const { taken } of given) {
     if (taken instanceof Option) command.addOption(taken);
     else command.addArgument(taken);
   }
-  if (row.ofUser) command.option('--user <account>', 'of this account; needs a key with the scope admin');
-  if (operation.answersFile) command.addArgument(fileReader);
-  return command.examples(...row.examples).runs(async (context, ...typed: unknown[]) => {
-    const options = typed.pop() as { readonly user?: string } & Values;
-    const positional = [...typed];
-    const values = {
-      ...row.fixed,
-      ...Object.fromEntries(
-        given.map(({ name, taken }) => [
-          name,
-          taken instanceof Option ? options[taken.attributeName()] : positional.shift(),
-        ]),
-      ),
-    };
+  if (row.ofUser) command.option('--user <account>', `of this account; needs a key with the scope admin${orDatabase}`);
+  if (row.stored) command.takesDatabase();
+  return command.runs(async (context, ...typed: unknown[]) => {
+    const options = typed.pop() as Values;
+    const typedFor = (taken: Given['taken']) =>
+      taken instanceof Option ? options[taken.attributeName()] : typed.shift();
+    const values = { ...row.fixed, ...Object.fromEntries(given.map(({ name, taken }) => [name, typedFor(taken)])) };
+    const isOfUser = row.ofUser && options.user !== undefined;
     try {
-      const [target, ofUser] =
-        row.ofUser && options.user !== undefined
-          ? ([operationOf(row.ofUser), { user_id: options.user }] as const)
-          : ([operation, {}] as const);
-      if (!operation.answersFile) return await showAnswer(context, row, target, { ...values, ...ofUser });
-      await saveTo(String(positional[0]), await request(context, target, values, asBytes), context.terminal);
+      const prepared = {
+        ...((await row.prepare?.(values, context)) ?? values),
+        ...(isOfUser && { user_id: options.user }),
+      };
+      if (options.database && row.stored) show(context, row, await row.stored(terminal.env, prepared), prepared);
+      else await send(context, row, isOfUser ? operationOf(row.ofUser) : operation, prepared);
     } catch (error) {
       throw namingOption(error, given);
     }
   });
 }
 
-async function showAnswer(context: CommandContext, row: Row, operation: Operation, given: Values): Promise<void> {
-  const values = row.prepare ? await row.prepare(context, given) : given;
-  const isList = operation.inputs.some(({ name }) => name === 'after') && !Object.hasOwn(row.fixed ?? {}, 'after');
-  const send = (query: object) => request(context, operation, { ...values, ...query });
-  const answer = isList
-    ? await gather(Number(values.limit), send as PageOf, values.after as string | undefined)
-    : await send({});
-  const shown = row.picks ? await row.picks(answer as never, context) : answer;
-  context.show(shown as never, (body, paint, now) => row.lines(body, paint, now, values));
+function show(context: CommandContext, row: Row, shown: unknown, values: Values): void {
+  context.show(shown as never, (body, paint, now) => row.lines?.(body, paint, now, values) ?? []);
+}
+
+async function send(context: CommandContext, row: Row, operation: Operation, values: Values): Promise<void> {
+  const ask = (more: Values = {}) => request(context, operation, { ...values, ...more });
+  if (row.run) return row.run(context, values, ask as () => Promise<never>);
+  const isList = row.isWhole || 'after' in values;
+  const page = (query: PageQuery) => ask({ ...query }) as Promise<ResultPage<Listed>>;
+  const limit = row.isWhole ? Number.POSITIVE_INFINITY : Number(values.limit);
+  const answer = isList ? await gather(limit, page, values.after as string | undefined) : await ask();
+  show(context, row, row.picks ? await row.picks(answer as never, context) : answer, values);
   if (isList) noteMore(answer as ResultPage<Listed>, context.terminal);
   else if (row.more && (answer as { has_more?: boolean }).has_more) context.terminal.printNote(row.more);
 }
 
-type PageOf = (query: PageQuery) => Promise<ResultPage<Listed>>;
-
 /** Sends one request with these values, each where openapi.yaml wants it. */
-export async function request(
-  { api }: CommandContext,
-  operation: Operation,
-  values: Values,
-  more = {},
-): Promise<unknown> {
-  const { method, path, inputs, isForm } = operation;
+export async function request({ api }: CommandContext, operation: Operation, values: Values): Promise<unknown> {
+  const { method, path, inputs, isForm, answersFile } = operation;
   const parts: Record<Input['in'], Record<string, unknown>> = { path: {}, query: {}, header: {}, body: {} };
   const form = new FormData();
   for (const { name, in: place, schema } of inputs) {
@@ -203,8 +244,8 @@ export async function request(
   }
   const { body, ...params } = parts;
   const hasBody = inputs.some(({ in: place }) => place === 'body');
-  const init = { params, ...(hasBody && { body }), ...(isForm && { bodySerializer: () => form }), ...more };
-  return dataFrom(sendTo(api)(method, path, init));
+  const content = { ...(hasBody && { body }), ...(isForm && { bodySerializer: () => form }) };
+  return dataFrom(sendTo(api)(method, path, { params, ...content, ...(answersFile && asBytes) }));
 }
 
 /** A file on the disk, which is read when it is sent. @throws CommandFailure where there is none */
@@ -227,7 +268,8 @@ export async function saveTo(path: string, content: unknown, { print }: Terminal
 /** The same error with what was typed for the value that it is about. */
 function namingOption(error: unknown, given: readonly Given[]): unknown {
   if (!(error instanceof CommandFailure) || error.param === undefined) return error;
-  const typed = given.find(({ name }) => name === error.param)?.typed;
+  const [param] = error.param.split(/[.[]/);
+  const typed = given.find(({ name }) => name === param)?.typed;
   if (typed !== undefined) error.message += `\nIt is given as ${typed}.`;
   return error;
 }

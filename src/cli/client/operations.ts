@@ -1,13 +1,13 @@
 import type { operations } from '../../api.d.ts';
 import { resolveSchema } from '../../openapi/schemas.ts';
-import { bodiesOf, type SpecSchema, sharedSpec, specMethods } from '../../openapi/spec.ts';
+import { bodiesOf, type Spec, type SpecSchema, sharedSpec, specMethods } from '../../openapi/spec.ts';
 
 export type OperationId = keyof operations;
 
 type Responses<Id extends OperationId> = operations[Id]['responses'];
 
 /** The JSON that an operation answers. */
-export type AnswerOf<Id extends OperationId> = Responses<Id>[keyof Responses<Id> & (200 | 201)] extends {
+export type AnswerOf<Id extends OperationId> = Responses<Id>[keyof Responses<Id> & (200 | 201 | 202)] extends {
   content: { 'application/json': infer Body };
 }
   ? Body
@@ -45,7 +45,8 @@ export function operationOf(id: OperationId): Operation {
       if (operation?.operationId !== id) continue;
       const parameters = [...(item.parameters ?? []), ...(operation.parameters ?? [])];
       const [[type, body] = []] = Object.entries(bodiesOf(operation));
-      const success = resolveSchema(spec, operation.responses['200'] ?? operation.responses['201']);
+      const { 200: ok, 201: created = ok, 202: accepted = created } = operation.responses;
+      const success = resolveSchema(spec, accepted);
       return {
         method,
         path,
@@ -57,13 +58,24 @@ export function operationOf(id: OperationId): Operation {
             (parameter) => ({ required: false, ...resolveSchema(spec, parameter) }) as unknown as Input,
           ),
           ...fieldsOf(resolveSchema(spec, body?.schema)),
-        ].map((input) => ({ ...input, schema: resolveSchema(spec, input.schema) })),
+        ].map((input) => described(spec, input)),
         isForm: type === 'multipart/form-data',
         answersFile: !Object.hasOwn((success.content as object | undefined) ?? {}, 'application/json'),
       };
     }
   }
   throw new Error(`openapi.yaml has no operation ${id}`);
+}
+
+/** The same with the schemas that it refers to. */
+function described(spec: Spec, input: Input): Input {
+  const { items, ...schema } = resolveSchema(spec, input.schema);
+  const description = input.description || String(schema.description ?? '');
+  return {
+    ...input,
+    description,
+    schema: items ? { ...schema, items: resolveSchema(spec, items as SpecSchema) } : schema,
+  };
 }
 
 function fieldsOf({ properties = {}, required = [] }: SpecSchema): Input[] {

@@ -1,43 +1,45 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Command, Option } from 'commander';
 import { duration } from '../../options/kinds.ts';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { ApiCommand, type CommandContext } from '../client/api-command.ts';
+import type { CommandContext } from '../client/api-command.ts';
 import { count, take } from '../client/flags.ts';
+import { row, type Values } from '../client/operation-command.ts';
 import { type FollowedList, followList, retryWhileUnavailable } from '../client/pages.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
-import type { Terminal } from '../terminal/terminal.ts';
 import { localTime, relative, toJson, typeText } from '../terminal/text.ts';
-import { attemptsOf, deliveryStateCell, type FilterOptions, lastOf, toQuery, withFilter } from './delivery-view.ts';
+import { attemptsOf, deliveryStateCell, lastOf } from './delivery-view.ts';
 
 type Summary = Schemas['DeliverySummary'];
 
-interface Options extends FilterOptions {
-  readonly lines: number;
-  /** Milliseconds. */
-  readonly interval: number;
-}
+export const tailRow = row('listDeliveries', {
+  does: 'follow deliveries live, a line for each change, until Ctrl-C',
+  only: ['webhook_id', 'event_id', 'type', 'state', 'since', 'until'],
+  flags: {
+    lines: { flags: '--lines <n>', meaning: 'how many past ones to start with', read: count, usual: '10' },
+    interval: {
+      flags: '--interval <duration>',
+      meaning: 'how often to look',
+      read: take(duration(200, 3_600_000, 'a duration such as 500ms, 2s or 1m')),
+      usual: '2s',
+    },
+  },
+  examples: ['deliveries tail', 'deliveries tail --webhook wh_01kaj3m5x2f7q9w4n8r1t6b0zc --json'],
+  run: tail,
+});
 
-export function tailCommand(terminal: Terminal): Command {
-  const description = 'follow deliveries live, a line for each change, until Ctrl-C';
-  return withFilter(new ApiCommand(terminal, 'tail', description), terminal)
-    .option('--lines <n>', 'how many past ones to start with', count, 10)
-    .addOption(new Option('--interval <duration>', 'how often to look').argParser(readInterval).default(2_000, '2s'))
-    .examples('deliveries tail', 'deliveries tail --webhook wh_01kaj3m5x2f7q9w4n8r1t6b0zc --json')
-    .runs(tail);
-}
-
-const readInterval = take(duration(200, 3_600_000, 'a duration such as 500ms, 2s or 1m'));
-
-async function tail({ api, terminal, json }: CommandContext, options: Options): Promise<void> {
+/** @param values.interval milliseconds */
+async function tail(
+  { api, terminal, json }: CommandContext,
+  { lines, interval, since }: { readonly lines: number; readonly interval: number; readonly since?: string },
+  send: (query: Values) => Promise<Schemas['DeliveryList']>,
+): Promise<void> {
   const interrupted = terminal.interruption();
-  const filter = toQuery(options);
   const deliveries = follow({
-    list: (query) => dataFrom(api.GET('/v1/deliveries', { params: { query: { ...filter, ...query } } })),
+    list: (query) => send({ ...query }),
     get: (id) => dataFrom(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })),
     now: terminal.now,
-    past: options.lines,
-    since: filter.since,
+    past: lines,
+    since,
   });
   const changes = retryWhileUnavailable(() => deliveries.changes(), terminal);
   while (!interrupted.aborted) {
@@ -46,7 +48,7 @@ async function tail({ api, terminal, json }: CommandContext, options: Options): 
       const [line = ''] = json ? [toJson(delivery)] : tableLines(columns, [delivery], paint, now()).slice(1);
       terminal.print(line);
     }
-    await sleep(options.interval, undefined, { signal: interrupted }).catch(() => {});
+    await sleep(interval, undefined, { signal: interrupted }).catch(() => {});
   }
 }
 

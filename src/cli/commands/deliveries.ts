@@ -1,85 +1,56 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Command, Option } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
-import { ApiCommand, type CommandContext, subject } from '../client/api-command.ts';
-import { moment } from '../client/flags.ts';
+import type { CommandContext } from '../client/api-command.ts';
+import { type Rows, row } from '../client/operation-command.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
 import { detailLines, listLines } from '../terminal/table.ts';
-import type { Terminal } from '../terminal/terminal.ts';
 import { momentOf } from '../terminal/text.ts';
-import { tailCommand } from './deliveries-tail.ts';
-import {
-  deliveryColumns,
-  deliveryLines,
-  type FilterOptions,
-  showOutcome,
-  toQuery,
-  withFilter,
-} from './delivery-view.ts';
+import { tailRow } from './deliveries-tail.ts';
+import { deliveryColumns, deliveryLines, showOutcome } from './delivery-view.ts';
 
-export function deliveriesCommand(terminal: Terminal): Command {
-  return subject('deliveries', 'see what became of events, and send them again', [
-    withFilter(new ApiCommand(terminal, 'list', 'your deliveries, newest first'), terminal)
-      .examples(
-        'deliveries list --state failed --since 2h',
-        "deliveries list --json | jq -r '.data[] | [.id, .state] | @tsv'",
-      )
-      .lists<FilterOptions, Schemas['DeliverySummary']>(
-        ['--after <delivery>', 'those before this one, dlv_…'],
-        ({ api }, page, filter) => api.GET('/v1/deliveries', { params: { query: { ...toQuery(filter), ...page } } }),
-        listLines(deliveryColumns, 'No deliveries.'),
-      ),
-    new ApiCommand(
-      terminal,
-      'show',
-      'one delivery: every attempt, what it was answered, why it failed, what comes next',
-    )
-      .argument('<delivery>', 'its id, dlv_…')
-      .examples('deliveries show dlv_01kaj3m5x8p4q2r6s0t3v7w1xy')
-      .shows(({ api }, id: string) => api.GET('/v1/deliveries/{id}', { params: { path: { id } } }), deliveryLines),
-    tailCommand(terminal),
-    new ApiCommand(
-      terminal,
-      'resend',
-      'make one more attempt now, whatever state the delivery is in, and show what came of it',
-    )
-      .argument('<delivery>', 'its id, dlv_…')
-      .examples('deliveries resend dlv_01kaj3m5x8p4q2r6s0t3v7w1xy')
-      .runs(async (context, id: string) => {
-        const resend = context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } });
-        await showOutcome(context, await dataFrom(resend));
-      }),
-    recoverCommand(terminal),
-  ]);
-}
-
-type Recovery = Schemas['Recovery'];
-type State = Recovery['states'][number];
-
-const recoveredStates: readonly State[] = ['failed', 'canceled', 'skipped'];
-
-function recoverCommand(terminal: Terminal): Command {
-  const description = 'resend what a webhook did not get: failed, canceled, or skipped while it was inactive';
-  return new ApiCommand(terminal, 'recover', description)
-    .argument('<webhook>', 'its id, wh_…')
-    .requiredOption('--since <when>', 'from when on: a span before now such as 2h, or a time', moment(terminal.now))
-    .option('--until <when>', 'until when; until now when it is left out', moment(terminal.now))
-    .addOption(new Option('--state <state...>', 'only these; all when it is left out').choices(recoveredStates))
-    .examples(
+export const deliveryRows: Rows = {
+  list: row('listDeliveries', {
+    does: 'your deliveries, newest first',
+    examples: [
+      'deliveries list --state failed --since 2h',
+      "deliveries list --json | jq -r '.data[] | [.id, .state] | @tsv'",
+    ],
+    lines: listLines(deliveryColumns, 'No deliveries.'),
+  }),
+  show: row('retrieveDelivery', {
+    does: 'one delivery: every attempt, what it was answered, why it failed, what comes next',
+    lines: deliveryLines,
+  }),
+  tail: tailRow,
+  resend: row('resendDelivery', {
+    does: 'make one more attempt now, whatever state the delivery is in, and show what came of it',
+    run: async (context, _values, send) => showOutcome(context, await send()),
+  }),
+  recover: row('recoverWebhook', {
+    does: 'resend what a webhook did not get: failed, canceled, or skipped while it was inactive',
+    flags: {
+      since: { meaning: 'from when on: a span before now such as 2h, or a time' },
+      until: { meaning: 'until when; until now when it is left out' },
+      states: {
+        flags: '--state <state...>',
+        meaning: 'only these of failed, canceled and skipped; all when it is left out',
+      },
+    },
+    examples: [
       'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2h',
       'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2026-01-31T08:00 --state failed skipped',
-    )
-    .runs(async (context, id: string, { since, until, state }: { since: string; until?: string; state?: State[] }) => {
-      const body = { since, ...(until && { until }), ...(state && { states: state }) };
-      const started = context.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body });
-      const recovery = await untilDone(context, await dataFrom(started));
+    ],
+    async run(context, { id }, send) {
+      const recovery = await untilDone(context, await send());
       context.show(recovery, recoveryLines);
       if (recovery.failed === 0) return;
       const list = `express-model-gateway deliveries list --webhook ${id} --state failed`;
       throw new CommandFailure(`Some failed again. Which ones: ${list}`);
-    });
-}
+    },
+  }),
+};
 
+type Recovery = Schemas['Recovery'];
 /** Milliseconds between two looks. */
 const recoveryInterval = 500;
 

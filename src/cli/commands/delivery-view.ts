@@ -1,51 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Command, Option } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import type { CommandContext } from '../client/api-command.ts';
-import { moment } from '../client/flags.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
 import { type Cell, type Column, detailLines, fieldLines, tableLines } from '../terminal/table.ts';
-import type { Paint, Terminal } from '../terminal/terminal.ts';
+import type { Paint } from '../terminal/terminal.ts';
 import { localTime, momentOf, relative, spanOf, typeText } from '../terminal/text.ts';
-
-export interface FilterOptions {
-  readonly webhook?: string;
-  readonly event?: string;
-  readonly type?: Schemas['EventType'];
-  readonly state?: Schemas['DeliveryState'];
-  /** ISO 8601, UTC. */
-  readonly since?: string;
-  readonly until?: string;
-}
-
-const states: Readonly<Record<Schemas['DeliveryState'], true>> = {
-  pending: true,
-  delivered: true,
-  failed: true,
-  canceled: true,
-};
-
-/** Gives a command the options that say which deliveries it is about. */
-export function withFilter<Filtered extends Command>(command: Filtered, { now }: Terminal): Filtered {
-  return command
-    .option('--webhook <webhook>', 'only to this one, wh_…')
-    .option('--event <event>', 'only of this one, evt_…')
-    .option('--type <type>', 'only of events of this type')
-    .addOption(new Option('--state <state>', 'only in this state').choices(Object.keys(states)))
-    .option('--since <when>', 'made since: a span before now such as 2h, or a time', moment(now))
-    .option('--until <when>', 'made before: a span before now, or a time', moment(now));
-}
-
-export function toQuery({ webhook, event, type, state, since, until }: FilterOptions) {
-  return {
-    ...(webhook && { webhook_id: webhook }),
-    ...(event && { event_id: event }),
-    ...(type && { type }),
-    ...(state && { state }),
-    ...(since && { since }),
-    ...(until && { until }),
-  };
-}
 
 type Summary = Schemas['DeliverySummary'];
 type Details = Schemas['DeliveryDetails'];

@@ -2,13 +2,26 @@ import { Command } from 'commander';
 import { dataFrom, type Schemas } from '../client/api.ts';
 import type { CommandContext } from '../client/api-command.ts';
 import { severalOf } from '../client/flags.ts';
-import { operationCommand, type Row, request, row } from '../client/operation-command.ts';
+import {
+  operationCommand,
+  type Row,
+  type Rows,
+  request,
+  row,
+  saveTo,
+  type Values,
+} from '../client/operation-command.ts';
 import { operationOf } from '../client/operations.ts';
 import { detailsOf, tableOf } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { figure, momentOf, printable, relative } from '../terminal/text.ts';
 import { budgetLines, budgetMeaning, budgetsText, readBudgets } from './budgets.ts';
+import { deliveryRows } from './deliveries.ts';
+import { eventRows } from './events.ts';
+import { keyRows } from './keys.ts';
 import { accountLines, accountsLines, statusLines, usageLines } from './resource-views.ts';
+import { testRow } from './test-webhook.ts';
+import { webhookRows } from './webhooks.ts';
 
 /** When something was made, by its seconds since 1970. */
 const made = ({ created_at: seconds }: { readonly created_at?: number }, now: number) =>
@@ -38,7 +51,7 @@ const batchLines = detailsOf<Schemas['Batch']>({
 });
 
 /** The requests of a batch are a file, which goes up first. */
-async function uploaded(context: CommandContext, values: Readonly<Record<string, unknown>>) {
+async function uploaded(values: Values, context: CommandContext): Promise<Values> {
   const sent = await request(context, operationOf('createFile'), { file: values.input_file_id, purpose: 'batch' });
   return { ...values, input_file_id: (sent as Schemas['StoredFile']).id };
 }
@@ -51,7 +64,12 @@ const budgetsSet = ({ data }: Schemas['BudgetList'], user: unknown): string[] =>
 const shownOfKey = 30;
 
 /** The commands by their resource, which is a command itself where it has one row. */
-const resources: Readonly<Record<string, readonly [description: string, rows: Row | Readonly<Record<string, Row>>]>> = {
+const resources: Readonly<Record<string, readonly [description: string, rows: Row | Rows]>> = {
+  webhooks: ["list, create and change your account's webhooks", webhookRows],
+  test: ['send a webhook a sample event, once, and show what came of it', testRow],
+  deliveries: ['see what became of events, and send them again', deliveryRows],
+  events: ['list and publish events', eventRows],
+  keys: ['create, list, update and revoke API keys', keyRows],
   budgets: [
     'show, set and remove the budgets of accounts',
     {
@@ -102,9 +120,8 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
     },
   ],
   usage: [
-    '',
+    "sum up what your account's model calls have used",
     row('retrieveUsage', {
-      does: "sum up what your account's model calls have used",
       flags: { group_by: { flags: '--by <dimension>', read: severalOf(['day', 'model', 'key']) } },
       examples: ['usage', 'usage --from 2026-01-01 --to 2026-01-31 --by model,key'],
       lines: usageLines,
@@ -118,17 +135,18 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
         examples: ['files list', "files list --purpose batch --json | jq -r '.data[].id'"],
         lines: tableOf<Schemas['StoredFile']>(file, 'No files.'),
       }),
-      show: row('retrieveFile', {
-        examples: ['files show file-9f2c'],
-        lines: detailsOf<Schemas['StoredFile']>(file),
-      }),
+      show: row('retrieveFile', { lines: detailsOf<Schemas['StoredFile']>(file) }),
       upload: row('createFile', {
         flags: { purpose: { usual: 'user_data' } },
         examples: ['files upload rivers.pdf', 'files upload requests.jsonl --purpose batch'],
         lines: ({ id }) => [id],
       }),
-      download: row('downloadFile', { examples: ['files download file-9f2c answers.jsonl'], lines: () => [] }),
-      delete: row('deleteFile', { examples: ['files delete file-9f2c'], lines: ({ id }) => [`${id} is deleted.`] }),
+      download: row('downloadFile', {
+        flags: { to: { flags: '<path>', meaning: 'where to write it; a file that is there is kept' } },
+        examples: ['files download file-9f2c answers.jsonl'],
+        run: async ({ terminal }, { to }, send) => saveTo(String(to), await send(), terminal),
+      }),
+      delete: row('deleteFile', { lines: ({ id }) => [`${id} is deleted.`] }),
     },
   ],
   batches: [
@@ -138,7 +156,7 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
         examples: ['batches list', "batches list --json | jq -r '.data[] | [.id, .status] | @tsv'"],
         lines: tableOf<Schemas['Batch']>(batch, 'No batches.'),
       }),
-      show: row('retrieveBatch', { examples: ['batches show batch_9f2c'], lines: batchLines }),
+      show: row('retrieveBatch', { lines: batchLines }),
       create: row('createBatch', {
         flags: {
           input_file_id: { flags: '<path>', meaning: 'the file: a request in each line' },
@@ -149,7 +167,7 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
         prepare: uploaded,
         lines: batchLines,
       }),
-      cancel: row('cancelBatch', { examples: ['batches cancel batch_9f2c'], lines: batchLines }),
+      cancel: row('cancelBatch', { lines: batchLines }),
     },
   ],
   storage: [
@@ -173,7 +191,8 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
       totals: row('listStoredObjects', {
         does: 'add up how much of each kind your account keeps',
         ofUser: 'listUserStoredObjects',
-        fixed: { limit: 1, kind: undefined, since: undefined, until: undefined, after: undefined },
+        only: [],
+        fixed: { limit: 1 },
         examples: ['storage totals', 'storage totals --user usr_2'],
         picks: ({ totals = [] }) => ({ data: totals }),
         lines: tableOf<Schemas['StoredObjectTotal']>(
@@ -198,7 +217,7 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
     },
   ],
   find: [
-    '',
+    'find what an id names; needs a key with the scope admin',
     row('searchIds', {
       flags: { id: { read: (text) => (text.startsWith('emg_') ? text.slice(0, shownOfKey) : text) } },
       examples: ['find wh_01kaj3m5x2f7q9w4n8r1t6b0zc', 'find req_01kaj3m5x2f7q9w4n8r1t6b0ze'],
@@ -214,9 +233,8 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
     }),
   ],
   status: [
-    '',
+    'show the backlog, the processes and the upstreams; needs a key with the scope admin',
     row('retrieveBacklog', {
-      does: 'show the backlog, the processes and the upstreams',
       examples: ['status', 'status --json | jq .backlog.oldest_due_seconds'],
       picks: async (backlog, { api }) => ({
         backlog,
@@ -228,12 +246,18 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
   ],
 };
 
-/** The commands of the table. */
-export const resourceCommands = Object.entries(resources).map(([name, [description, rows]]) => (terminal: Terminal) => {
-  if ('operation' in rows) return operationCommand(terminal, name, rows as Row);
-  const command = new Command(name).description(description);
-  for (const [verb, row] of Object.entries(rows)) {
-    command.addCommand(operationCommand(terminal, verb, row), { isDefault: row.isDefault ?? false });
-  }
-  return command;
-});
+/** The commands of the table. @param isNamed whether it is used: the others get no more than a line in the help */
+export function resourceCommands(terminal: Terminal, isNamed: (name: string) => boolean): Command[] {
+  return Object.entries(resources).map(([name, [description, rows]]) => {
+    if ('operation' in rows && isNamed(name)) {
+      const does = description.replace(/;.*/, '');
+      return operationCommand(terminal, name, { does, ...(rows as Row) }).summary(description);
+    }
+    const command = new Command(name).description(description);
+    if (!isNamed(name)) return command;
+    for (const [verb, row] of Object.entries(rows as Rows)) {
+      command.addCommand(operationCommand(terminal, `${name} ${verb}`, row), { isDefault: row.isDefault ?? false });
+    }
+    return command;
+  });
+}

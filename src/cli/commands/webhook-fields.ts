@@ -1,18 +1,7 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import type { Schemas } from '../client/api.ts';
 import { count, pairs, parseExact } from '../client/flags.ts';
-
-type Fields = Pick<Schemas['WebhookCreate'], 'description' | 'metadata' | 'filters' | 'rate_limit' | 'headers'>;
-type Filters = NonNullable<Fields['filters']>;
-
-/** The options of the fields that a webhook may have. */
-export interface FieldOptions {
-  readonly description?: string;
-  readonly metadata?: Readonly<Record<string, string>>;
-  readonly filter?: Filters;
-  readonly rateLimit?: number;
-  readonly header?: Readonly<Record<string, string>>;
-}
+import type { FlagChanges } from '../client/operation-command.ts';
 
 /** What is wrong with a value that is JSON, but would not be sent as it is written. */
 function notSendable(text: string, { code, message }: NodeJS.ErrnoException): InvalidArgumentError {
@@ -50,39 +39,37 @@ function filterValues(given: string): Schemas['WebhookFilterValues'] {
   }
 }
 
-export function withFieldOptions<Used extends Command>(command: Used): Used {
-  return command
-    .option('--description <text>', 'what it is for')
-    .option('--metadata <key=value>', 'a value of your own; may be repeated', pairs('=', 'team=billing', trimmed))
-    .option(
-      '--filter <path=values>',
+/** The options of the fields that a webhook may have. */
+export const fieldFlags = {
+  description: { flags: '--description <text>', meaning: 'what it is for' },
+  metadata: {
+    flags: '--metadata <key=value>',
+    meaning: 'a value of your own; may be repeated',
+    read: pairs('=', 'team=billing', trimmed),
+  },
+  filters: {
+    flags: '--filter <path=values>',
+    meaning:
       'send only events with one of these values (commas between them) at this path, such as data.currency=usd,eur; may be repeated',
-      pairs('=', 'data.currency=usd,eur', filterValues),
-    )
-    .option('--rate-limit <requests>', 'the most requests a second, 1 to 1000; what is above waits', count)
-    .option(
-      '--header <name: value>',
-      'sent with each delivery, and never shown again; may be repeated',
-      pairs(':', "'x-api-key: 1234'", trimmed),
-    );
-}
+    read: pairs('=', 'data.currency=usd,eur', filterValues),
+  },
+  rate_limit: {
+    flags: '--rate-limit <requests>',
+    meaning: 'the most requests a second, 1 to 1000; what is above waits',
+    read: count,
+  },
+  headers: {
+    flags: '--header <name: value>',
+    meaning: 'sent with each delivery, and never shown again; may be repeated',
+    read: pairs(':', "'x-api-key: 1234'", trimmed),
+  },
+} satisfies FlagChanges;
 
-export function fieldsOf({ description, metadata, filter: filters, rateLimit, header: headers }: FieldOptions): Fields {
-  return {
-    ...(description !== undefined && { description }),
-    ...(metadata && { metadata }),
-    ...(filters && { filters }),
-    ...(rateLimit !== undefined && { rate_limit: rateLimit }),
-    ...(headers && { headers }),
-  };
-}
-
-/** The options by the names of the fields that they set. */
-export const clearable = ['description', 'metadata', 'filters', 'rate-limit', 'headers'] as const;
+export const clearable = Object.keys(fieldFlags).map((name) => name.replace('_', '-'));
 
 export function fieldsToClear(text: string, before: Record<string, null> = {}): Record<string, null> {
   const names = text.split(',').map((name) => name.trim());
-  const unknown = names.find((name) => !clearable.some((known) => known === name));
+  const unknown = names.find((name) => !clearable.includes(name));
   if (unknown !== undefined) throw new InvalidArgumentError(`It must be one of ${clearable.join(', ')}.`);
   return { ...before, ...Object.fromEntries(names.map((name) => [name.replace('-', '_'), null])) };
 }
