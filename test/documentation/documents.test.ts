@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
@@ -7,6 +7,7 @@ import { CORE_SCHEMA, load } from 'js-yaml';
 import { root } from '../package/tarball.ts';
 import { codeBlocks, documents, documentText } from './documents.ts';
 import { withoutGeneratedParts } from './generated.ts';
+import { commandTables } from './reference.ts';
 
 const run = promisify(execFile);
 
@@ -46,6 +47,14 @@ const written = [...documents]
 
 const linesOf = (name: string) => documentText(name).split('\n');
 
+/** The lines of src that somebody wrote. */
+function sourceLines(): number {
+  const src = path.join(root, 'src');
+  const files = readdirSync(src, { recursive: true, encoding: 'utf8' });
+  const written = files.filter((name) => /\.(tsx?|css)$/.test(name) && name !== 'api.d.ts');
+  return written.reduce((sum, name) => sum + (readFileSync(path.join(src, name), 'utf8').match(/\n/g)?.length ?? 0), 0);
+}
+
 /** The anchors that GitHub and npm give to the headings of a document. */
 function anchors(text: string): string[] {
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
@@ -69,6 +78,14 @@ describe('the documentation', () => {
     const total = counts.reduce((sum, [, count]) => sum + count, 0);
     console.log(`      ${counts.map(([name, count]) => `${name} ${count}`).join(', ')}; in all ${total}`);
     expect(total).to.be.at.most(30_000);
+  });
+
+  it('has 50 commands and 60,500 lines of sources at most behind it', () => {
+    const commands = commandTables().match(/^###+ /gm)?.length ?? 0;
+    const lines = sourceLines();
+    console.log(`      ${commands} commands, ${lines} lines of src`);
+    expect(commands).to.be.at.most(50);
+    expect(lines).to.be.at.most(60_500);
   });
 
   for (const [name, text] of written) {
