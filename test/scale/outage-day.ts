@@ -46,7 +46,7 @@ interface Pending {
   dueAt: number;
 }
 
-/** Simulates the day by seconds, and then on until nothing waits. Pure: the same seed gives the same result. */
+/** Simulates the day by seconds, and then on until nothing waits. The same seed gives the same result. */
 function simulateOutage(given: OutageDay): OutageResult {
   const { perSecond, capacity, oneIn, retryDelays } = given;
   const random = createRandom(given.seed);

@@ -11,7 +11,7 @@ export interface Query {
 
 const matchOf = (pipeline: readonly Document[]) => (pipeline[0]?.$match ?? {}) as Document;
 
-/** The queries of a command that a driver sends; none of an insert, which is sent by the documents' own keys. Pure. */
+/** The queries of a command that a driver sends; none of an insert, which is sent by the documents' own keys. */
 export function queriesOf(command: Document): Query[] {
   const [[name = '', collection = ''] = []] = Object.entries(command) as [string, string][];
   const query = (filter: unknown, isSingle = false): Query => ({
@@ -43,7 +43,7 @@ interface UnionWith {
   readonly pipeline: readonly Document[];
 }
 
-/** A query by its command, collection and the fields that it names, whatever their values. Pure. */
+/** A query by its command, collection and the fields that it names, whatever their values. */
 export function shapeOf({ command, collection, filter }: Query): string {
   return `${command} ${collection}: ${Object.keys(filter).sort().join(', ') || 'everything'}`;
 }

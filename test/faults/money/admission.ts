@@ -91,7 +91,7 @@ export interface Bounds {
   readonly limit: number;
 }
 
-/** What is wrong about the answer of a call. Pure. */
+/** What is wrong about the answer of a call. */
 export function answerFaults(call: SeenCall, evidence: AdmissionEvidence, bounds: Bounds): string[] {
   const { account, status, code, isWhole, sentAt, endedAt } = call;
   const found: string[] = [];
@@ -114,7 +114,7 @@ export function answerFaults(call: SeenCall, evidence: AdmissionEvidence, bounds
 
 /**
  * What is wrong about what the account `poor` was served: it overdraws only by what a gateway could not record, because it was cut off from the
- * database or died. Pure.
+ * database or died.
  */
 export function overdraftFaults(evidence: AdmissionEvidence, { unrecorded }: Pick<Bounds, 'unrecorded'>): string[] {
   const { added, costOf, disturbances, ends } = evidence;
@@ -143,7 +143,7 @@ const letThroughBetween = 6;
 
 /**
  * Minutes in which the account `limited` was served more than it may be: a process that can exchange nothing counts alone, and so does
- * one whose clock is wrong. Pure.
+ * one whose clock is wrong.
  */
 export function limitFaults({ calls, costOf, ends, disturbances }: AdmissionEvidence, limit: number): string[] {
   const byMinute = new Map<number, SeenCall[]>();

@@ -19,7 +19,7 @@ const lastMoments = 1_500;
 
 /**
  * Whether the database was broken at some time of these, or shortly before. One whose clock was set waits by as much longer for what
- * it waits for until a time of day, its journal among it. Pure.
+ * it waits for until a time of day, its journal among it.
  */
 export function wasBroken({ from, to }: Times, disturbances: readonly Disturbance[]): boolean {
   return disturbances.some((one) => !one.once && one.from <= to && one.to + recovery + (one.clockOff ?? 0) >= from);
@@ -28,7 +28,7 @@ export function wasBroken({ from, to }: Times, disturbances: readonly Disturbanc
 /**
  * Whether the record of a call may be lost: the process was killed right after the call, where a call that itself took long shows that a
  * write did too; or ended while the database had been
- * away since and its records waited in memory. Pure.
+ * away since and its records waited in memory.
  */
 export function mayBeLost(
   { pid, sentAt, endedAt }: SeenCall,
@@ -52,7 +52,7 @@ export interface RecordedCall {
   readonly mayBeLost: boolean;
 }
 
-/** What is wrong about the record of a call. Pure. */
+/** What is wrong about the record of a call. */
 export function recordFaults({ call, answers, records, mayBeLost }: RecordedCall): string[] {
   const [record, ...more] = records;
   if (more.length > 0) return [`it is recorded ${records.length} times`];
@@ -68,7 +68,7 @@ export function recordFaults({ call, answers, records, mayBeLost }: RecordedCall
   return [`it is recorded with ${used} ${record.ending}, and the upstream said ${said.join(', ')}`];
 }
 
-/** What is wrong about the records of an upload: one at most, of one file and of no tokens. Pure. */
+/** What is wrong about the records of an upload: one at most, of one file and of no tokens. */
 export function uploadFaults(records: readonly StoredCall[]): string[] {
   const [record, ...more] = records;
   if (!record) return [];
@@ -98,7 +98,7 @@ function totals(sums: readonly Pick<UsageSums, 'requests' | 'inputTokens' | 'out
   return `${sumOf(sums.map(({ requests }) => requests))} calls, ${input} and ${output} tokens`;
 }
 
-/** What of an account's ledger does not agree: entries with records and with what was added, balance and counters with both. Pure. */
+/** What of an account's ledger does not agree: entries with records and with what was added, balance and counters with both. */
 export function ledgerFaults(ledger: AccountLedger, added: readonly AddedCredits[]): string[] {
   const { userId, balance = 0, entries, records, counters, days } = ledger;
   const found: string[] = [];
@@ -127,7 +127,7 @@ export function ledgerFaults(ledger: AccountLedger, added: readonly AddedCredits
   return found;
 }
 
-/** Thresholds of a daily quota of calls that were not told exactly once when they were reached. Pure. @param told in percent */
+/** Thresholds of a daily quota of calls that were not told exactly once when they were reached. @param told in percent */
 export function thresholdFaults(
   days: readonly Pick<PeriodDocument, 'requests'>[],
   told: readonly number[],

@@ -20,7 +20,7 @@ export const dailyQuota = 40;
 /** Percent of the quota. */
 export const thresholds = [50, 100] as const;
 
-/** What a call costs that used so many tokens. Micro-credits. Pure. */
+/** What a call costs that used so many tokens. Micro-credits. */
 export function costOf({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }): number {
   return inputTokens * price.input + outputTokens * price.output;
 }

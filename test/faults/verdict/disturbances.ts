@@ -92,7 +92,7 @@ function hits({ from, to, clockOff = 0 }: Disturbance, { at, answeredAt }: Arriv
   return from <= ended + recordedWithin && feltUntil >= at - onTheWay;
 }
 
-/** By how much the recorded times of a delivery may be wrong that arrived so: what was put off by a wrong clock comes as late. Pure. */
+/** By how much the recorded times of a delivery may be wrong that arrived so: what was put off by a wrong clock comes as late. */
 export function clockOffOf(came: readonly Arrival[], disturbances: readonly Disturbance[]): number {
   const met = disturbances.filter(({ from, to, clockOff = 0 }) =>
     came.some((arrival) => hits({ from, to: to + clockOff, once: false }, arrival)),
@@ -102,7 +102,7 @@ export function clockOffOf(came: readonly Arrival[], disturbances: readonly Dist
 
 /**
  * How many of a delivery's arrivals can have stayed unrecorded: those in flight when something was broken, and no more for
- * each death than one. A largest matching of arrivals with deaths, by augmenting paths. Pure.
+ * each death than one. A largest matching of arrivals with deaths, by augmenting paths.
  */
 export function excusable(came: readonly Arrival[], disturbances: readonly Disturbance[]): number {
   const deaths = disturbances.filter(({ once }) => once);

@@ -15,7 +15,7 @@ export interface Reading {
 
 /**
  * The slope of points that goes up as steadily as they do: the median of the slopes between any two, which a few peaks do not move
- * (Theil and Sen). Pure.
+ * (Theil and Sen).
  */
 export function slopeOf(points: readonly (readonly [x: number, y: number])[]): number {
   const slopes = points.flatMap(([x1, y1], i) => points.slice(i + 1).map(([x2, y2]) => (y2 - y1) / (x2 - x1)));
@@ -47,12 +47,12 @@ const fewest = 4;
 
 const secondHalf = (readings: readonly Reading[]) => readings.slice(Math.floor(readings.length / 2));
 
-/** Whether there are readings enough of a process to say that it did not grow. Pure. */
+/** Whether there are readings enough of a process to say that it did not grow. */
 export function canTellGrowth(readings: readonly Reading[]): boolean {
   return secondHalf(readings).length >= fewest;
 }
 
-/** What grew in one process over the second half of its readings. Pure. */
+/** What grew in one process over the second half of its readings. */
 export function growth(readings: readonly Reading[]): string[] {
   const half = secondHalf(readings);
   const [first, last] = [half[0], half.at(-1)];

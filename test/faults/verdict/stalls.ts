@@ -15,7 +15,7 @@ export interface Row extends Tally {
   readonly stalls: Stalls;
 }
 
-/** The longest time from acceptance to the first arrival. What never arrived is lost or stuck, and counts there. Pure. */
+/** The longest time from acceptance to the first arrival. What never arrived is lost or stuck, and counts there. */
 export function longestFirstArrival(accepted: ReadonlyMap<string, number>, arrivals: readonly Arrival[]): number {
   const first = new Map<string, Arrival>();
   for (const arrival of arrivals) {

@@ -17,7 +17,7 @@ const isSuccess = (status?: number) => status !== undefined && status < 300;
 
 /**
  * Recorded attempts that no receiver saw so, each arrival standing for one: with this answer, after the attempt was claimed and
- * before the next one was, or the delivery ended. Pure.
+ * before the next one was, or the delivery ended.
  */
 export function unseen(
   { attempts, endedAt }: DeliveryDocument,
@@ -35,18 +35,18 @@ export function unseen(
   });
 }
 
-/** What is still to be done of a delivery that should have ended. Pure. */
+/** What is still to be done of a delivery that should have ended. */
 export function isStuck({ state, lease, manual }: DeliveryDocument): boolean {
   return state === 'pending' || lease !== null || manual !== undefined;
 }
 
-/** Whether a delivery ended without what had to be done before. Pure. */
+/** Whether a delivery ended without what had to be done before. */
 export function isLost({ state, attempts }: DeliveryDocument, came: readonly Arrival[]): boolean {
   if (state === 'delivered') return !came.some(({ status }) => isSuccess(status));
   return state === 'canceled' || (state === 'failed' && attempts.length < 6);
 }
 
-/** When the last request of a delivery that succeeded may have come. Milliseconds since 1970. Pure. */
+/** When the last request of a delivery that succeeded may have come. Milliseconds since 1970. */
 function lastArrival({ attempts, endedAt, starts }: DeliveryDocument): number {
   if (!endedAt) return Number.POSITIVE_INFINITY;
   const success = attempts.find(({ status }) => isSuccess(status));
@@ -57,7 +57,7 @@ function lastArrival({ attempts, endedAt, starts }: DeliveryDocument): number {
   return endedAt.getTime() + (isLate ? recordedWithin : tolerance);
 }
 
-/** In what the record of a delivery differs from what its receiver saw. Pure. */
+/** In what the record of a delivery differs from what its receiver saw. */
 export function disagreements(
   delivery: DeliveryDocument,
   came: readonly Arrival[],
