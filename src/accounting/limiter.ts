@@ -108,9 +108,10 @@ function isNear({ limits, counter }: Omit<AppliedLimits, 'whose'>): boolean {
 
 function rateLimitError({ whose, limit, kind }: LimitUsage, headers: Record<string, string>, wait: number) {
   const seconds = Math.ceil(wait / 1_000);
+  const unit = limit === 1 ? kind.slice(0, -1) : kind;
   return new GatewayError(
     'rate_limit_exceeded',
-    `Rate limit reached: ${limit} ${kind} per minute for this ${whose}; try again in ${seconds} s`,
+    `Rate limit reached: ${limit} ${unit} per minute for this ${whose}; try again in ${seconds} s`,
     { headers: { ...headers, 'retry-after': String(seconds), 'retry-after-ms': String(Math.ceil(wait)) } },
   );
 }

@@ -26,8 +26,8 @@ export interface ModelGatewayOptions<Custom extends string = string> extends Mod
   /** Your own mongoose connection, mongoose itself for its default connection, or a MongoDB URI. The gateway closes only what it opened. @when always */
   readonly mongo: Connection | Mongoose | string;
   /**
-   * Keys that seal webhook secrets at rest, each `<id>:<32 bytes in base64>`. The first seals, and all of them open. So put
-   * a new key in front, and keep the old ones until everything is sealed with the new one. What upstreams get for an
+   * Keys that seal webhook secrets at rest, each `<id>:<32 bytes in base64>`. The first seals, and all of them open. With
+   * several processes a new key must not come first at once: docs/operating.md, Upkeep, has the steps. What upstreams get for an
    * `Idempotency-Key` is derived from the key whose id comes first (k9 before k10): give newer keys higher ids.
    * @when always
    */

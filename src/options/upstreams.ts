@@ -4,7 +4,7 @@ import { type Check, checkKeys, isObject, objectOf, proxyUrl, refuseOption, unch
 export interface UpstreamTimeouts {
   /** Until a connection is made: name resolution, TCP and TLS together. @default 10_000 @when it is far away, or must be given up sooner */
   readonly connect?: number;
-  /** From sending the request to the first byte of the answer. @default 600_000, as long as OpenAI's clients wait @when its models think longer, or another upstream can take over sooner */
+  /** From sending the request to the first byte of the answer. @default 600_000, as long as OpenAI's clients wait @when its models think longer, or clients must get 504 sooner; no other upstream takes over then */
   readonly firstByte?: number;
   /** Between two chunks of an answer. @default 300_000 @when its streams pause longer, or must be given up sooner */
   readonly betweenChunks?: number;

@@ -26,8 +26,8 @@ const nested: readonly (readonly [heading: string, ...interfaces: string[]])[] =
 
 /** What an interface adds to the one of its table: where it is found in the options. */
 const places: Readonly<Record<string, string>> = {
-  RateLimits: '`limits.perKey`, `limits.perUser`: an object, or a function that gives one',
-  Quota: '`quotas.perUser`: an object, or a function that gives one',
+  RateLimits: '`limits.perKey`, `limits.perUser`: an object, or a function of the principal that gives one',
+  Quota: '`quotas.perUser`: an object, or a function of the user id that gives one',
   ModelPrice: 'each of `credits.prices`',
   StoredPrice: 'each of `credits.storedPrices`',
 };

@@ -115,7 +115,7 @@ export const webhookRows: Rows = {
     lines: webhookLines,
   }),
   'rotate-secret': row('rotateWebhookSecret', {
-    does: 'replace the secret, both being good for a while',
+    does: 'replace the secret; webhook-signature has both for a while, x-service-signature one',
     flags: {
       secret: { meaning: `the new one: ${secretHelp}` },
       overlap_seconds: {
