@@ -153,9 +153,6 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
 
     async verdict({ all: disturbances, skews, stops }: DisturbancesSoFar): Promise<ParallelLoadVerdict> {
       const ends = workers.ends();
-      const received = ofRow.filter((call) => call.status === 200 && call.isWhole);
-      const certain = received.filter((call) => !mayBeLost(call, evidence)).map(({ id }) => id);
-      const left = await records.settled(certain, settleWithin);
       const spentBy = ({ id }: SeenCall) => Math.max(0, ...(upstream.answers.get(id) ?? []).map(costOf));
       const toPoor = added.filter(({ userId }) => userId === accounts.poor);
       const evidence: AdmissionEvidence = {
@@ -168,6 +165,9 @@ export async function createMoney(deps: MoneyDeps): Promise<ParallelLoad> {
         stops,
         slowness,
       };
+      const received = ofRow.filter((call) => call.status === 200 && call.isWhole);
+      const certain = received.filter((call) => !mayBeLost(call, evidence)).map(({ id }) => id);
+      const left = await records.settled(certain, settleWithin);
       const uploaded = uploads?.seen ?? [];
       const found = [
         ...left,
