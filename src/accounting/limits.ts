@@ -36,9 +36,9 @@ export interface LimitServiceDeps extends Omit<ClosingDeps, 'grace'> {
   readonly options: Pick<LimitOptions, 'perKey' | 'perUser' | 'shared'>;
   /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
   readonly flushInterval?: number;
-  /** The shortest time between two exchanges of shared counts. Milliseconds. @default 200 */
+  /** The shortest time between two exchanges of shared counts. Milliseconds. */
   readonly syncInterval?: number;
-  /** How long refused calls of one key are summed up in one event. Milliseconds. @default 300_000 */
+  /** How long refused calls of one key are summed up in one event. Milliseconds. */
   readonly eventWindow?: number;
 }
 

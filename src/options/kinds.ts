@@ -11,6 +11,8 @@ export interface Reader<T = unknown> {
   readonly allowed: string;
   /** The value of a text; `undefined` where it is not valid. */
   readonly read: (text: string) => T | undefined;
+  /** What is wrong with a text that is not valid, where that needs more than `allowed`. It must not repeat a secret. */
+  readonly problem?: (text: string) => string;
   /** The text of a value. */
   show(value: T): string;
 }
@@ -186,17 +188,29 @@ export function listOf<T>(item: Reader<T>, maxItems: number, allowed: string): R
   };
 }
 
+/** The JSON object that is a text or stands in the file that it names, or what is wrong there. */
+function objectIn(text: string): Readonly<Record<string, never>> | string {
+  const isFile = !text.trimStart().startsWith('{');
+  // a path has neither; a text that has may be options with a password in them
+  const place = /["{]/.test(text) ? 'it' : text;
+  try {
+    const value: unknown = JSON.parse(isFile ? readFileSync(text, 'utf8') : text);
+    return isObject(value) ? (value as Record<string, never>) : `${place} is JSON, but not an object`;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // a parser's message quotes the text, which may hold a key
+    return code ? `${place} cannot be read (${code})` : `${place} is not JSON`;
+  }
+}
+
 /** JSON as it stands in the variable, or in the file that is named there. */
 export const jsonObject: Reader<Readonly<Record<string, never>>> = {
   allowed: 'a JSON object, or the path of a file with one',
   read(text) {
-    try {
-      const value: unknown = JSON.parse(text.trimStart().startsWith('{') ? text : readFileSync(text, 'utf8'));
-      return isObject(value) ? (value as Record<string, never>) : undefined;
-    } catch {
-      return undefined;
-    }
+    const found = objectIn(text);
+    return typeof found === 'string' ? undefined : found;
   },
+  problem: (text) => String(objectIn(text)),
   show: (value) => JSON.stringify(value),
 };
 

@@ -34,7 +34,7 @@ export const moved: Readonly<Record<string, string>> = {
 };
 
 /** What once were options and are the same in every gateway now. */
-export const constants: Readonly<Record<string, string>> = {
+export const constants = {
   modelRetryWait: '2 s',
   backgroundPollLimit: 'thirty times background.pollInterval',
   webhookBodyLimit: '256 KiB',
@@ -45,10 +45,11 @@ export const constants: Readonly<Record<string, string>> = {
   recoverRate: '50 a second',
   'limits.syncInterval': '200 ms',
   'limits.eventWindow': '5 min',
-};
+} as const;
 
 /** What an error says about the name of an option that there is no more; `undefined` for any other name. */
 export function renamed(path: string): string | undefined {
   if (Object.hasOwn(moved, path)) return `is called ${moved[path]} now`;
-  return Object.hasOwn(constants, path) ? `is no option any more: it is fixed at ${constants[path]}` : undefined;
+  if (!Object.hasOwn(constants, path)) return undefined;
+  return `is no option any more: it is fixed at ${constants[path as keyof typeof constants]}`;
 }

@@ -60,6 +60,8 @@ function configurationOf(settings: Settings, env: Environment, machine: Machine)
     /** Milliseconds. */
     shutdownDelay: settingOf(settings, 'SHUTDOWN_DELAY'),
     ...webhookRules(settings, host, production),
+    /** The variables that are set. */
+    set: setIn(settings),
     /** What is probably a mistake and works nevertheless, in sentences for the operator. */
     warnings: [
       ...misspelled(env),
@@ -89,6 +91,16 @@ function databaseSettings(settings: Settings) {
 
 /** What options are checked with where these are not theirs to say. */
 const checkedElsewhere = { mongo: 'checked elsewhere', secretKeys: ['checked elsewhere'] };
+
+/** Whether this version takes these options. */
+export function areOptions(given: object): boolean {
+  try {
+    resolveOptions({ ...given, ...checkedElsewhere });
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 type GatewayOptions = Omit<Partial<ModelGatewayOptions>, 'mongo' | 'secretKeys'>;
 
@@ -240,9 +252,11 @@ function separateLimits(settings: Settings, workers: number): string[] {
   const { perKey, perUser, shared } = gatewayOptions(settings).limits ?? {};
   if (workers === 1 || shared) return [];
   const isInFile = (perKey ?? perUser) !== undefined && limits.every((name) => settings[name] === undefined);
-  return [...limits.filter((name) => settings[name] !== undefined), ...(isInFile ? ['OPTIONS_FILE: limits'] : [])].map(
-    (name) => `${name} counts in each of ${workers} processes alone; SHARED_LIMITS=true makes it one count of all`,
-  );
+  const alone = `in each of ${workers} processes alone; SHARED_LIMITS=true makes`;
+  if (isInFile) return [`The limits of calls in OPTIONS_FILE count ${alone} them one count of all`];
+  return limits
+    .filter((name) => settings[name] !== undefined)
+    .map((name) => `${name} counts ${alone} it one count of all`);
 }
 
 const oneProcess = 'the embedded database serves one process';
@@ -254,20 +268,25 @@ function checkProcesses({ WORKERS = 1, MONGODB_URI, METRICS_PORT, METRICS_HOST }
     refuseOption('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
 }
 
-/** Each variable here is of no use without one of those behind it, or this group of options in OPTIONS_FILE. */
-const needs: readonly (readonly [VariableName, readonly VariableName[], group: 'quotas' | 'credits' | 'limits'])[] = [
-  ['QUOTA_UNIT', ['DAILY_QUOTA', 'MONTHLY_QUOTA'], 'quotas'],
-  ['QUOTA_ENFORCE', ['DAILY_QUOTA', 'MONTHLY_QUOTA'], 'quotas'],
-  ['INITIAL_CREDITS', ['CREDIT_PRICES'], 'credits'],
-  ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES'], 'credits'],
-  ['CREDIT_OVERDRAFT', ['CREDIT_PRICES'], 'credits'],
-  ['SHARED_LIMITS', limits, 'limits'],
+type Need = readonly [VariableName, readonly VariableName[], inFile: (options: GatewayOptions) => unknown];
+
+const quotasIn = ({ quotas }: GatewayOptions) => quotas;
+const creditsIn = ({ credits }: GatewayOptions) => credits;
+
+/** Each variable here is of no use without one of those behind it, or this in OPTIONS_FILE. */
+const needs: readonly Need[] = [
+  ['QUOTA_UNIT', ['DAILY_QUOTA', 'MONTHLY_QUOTA'], quotasIn],
+  ['QUOTA_ENFORCE', ['DAILY_QUOTA', 'MONTHLY_QUOTA'], quotasIn],
+  ['INITIAL_CREDITS', ['CREDIT_PRICES'], creditsIn],
+  ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES'], creditsIn],
+  ['CREDIT_OVERDRAFT', ['CREDIT_PRICES'], creditsIn],
+  ['SHARED_LIMITS', limits, (options) => options.limits?.perKey ?? options.limits?.perUser],
 ];
 
 function checkAccountSettings(settings: Settings): void {
-  const inFile = settings.OPTIONS_FILE ?? {};
-  for (const [name, others, group] of needs) {
-    if (settings[name] === undefined || inFile[group] !== undefined) continue;
+  const inFile = (settings.OPTIONS_FILE ?? {}) as GatewayOptions;
+  for (const [name, others, isIn] of needs) {
+    if (settings[name] === undefined || isIn(inFile) !== undefined) continue;
     if (others.some((other) => settings[other] !== undefined)) continue;
     refuseOption(name, `is set without ${others.join(' or ')}, so nothing would use it`);
   }
@@ -281,20 +300,27 @@ function checkOptions(settings: Settings): void {
   try {
     resolveOptions({ ...gatewayOptions(settings), ...checkedElsewhere });
   } catch (error) {
-    throw namingVariable(error);
+    throw namingVariable(error, setIn(settings));
   }
 }
 
 /** What only the package finds wrong, by the names of its options. */
 const foundByThePackage: readonly VariableName[] = ['CREDIT_PRICES', 'CREDIT_OVERDRAFT', 'BODY_MEMORY', 'EVENT_TYPES'];
 
-/** The same error with the names of the environment variables: `CREDIT_PRICES['gpt-5'].inputs: is not an option …`. */
-export function namingVariable(error: unknown): unknown {
+const setIn = (settings: Settings) => Object.keys(settings) as VariableName[];
+
+/**
+ * The same error with the names of the environment variables: `CREDIT_PRICES['gpt-5'].inputs: is not an option …`.
+ * @param set the variables that are set: what its own does not set is in OPTIONS_FILE
+ */
+export function namingVariable(error: unknown, set: readonly VariableName[]): unknown {
   if (!(error instanceof GatewayError)) return error;
   for (const name of foundByThePackage) {
     const { option } = variables[name];
     if (option === undefined || !error.message.startsWith(option)) continue;
-    return new GatewayError(error.code, name + error.message.slice(option.length), { param: name, cause: error });
+    const isInFile = !set.includes(name) && set.includes('OPTIONS_FILE');
+    const message = isInFile ? `OPTIONS_FILE: ${error.message}` : name + error.message.slice(option.length);
+    return new GatewayError(error.code, message, { param: isInFile ? 'OPTIONS_FILE' : name, cause: error });
   }
   return error;
 }

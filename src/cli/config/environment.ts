@@ -20,7 +20,10 @@ export function readSettings(env: Environment): Settings {
     const text = env[used];
     if (!text) return [];
     const value = type.read(text);
-    if (value === undefined) refuseOption(used, `must be ${type.allowed}${secret ? '' : `, not '${text}'`}`);
+    if (value === undefined) {
+      const problem = type.problem ? `: ${type.problem(text)}` : secret ? '' : `, not '${text}'`;
+      refuseOption(used, `must be ${type.allowed}${problem}`);
+    }
     return [[name, value]];
   });
   return Object.fromEntries(set);

@@ -10,6 +10,7 @@ import {
   wholeNumber,
   yesOrNo,
 } from '../../options/kinds.ts';
+import { constants } from '../../options/renamed.ts';
 import { type OptionPath, table } from '../../options/table.ts';
 import { maxProcesses } from './machine.ts';
 
@@ -204,7 +205,6 @@ const rows = {
     type: jsonObject,
     default: 'none',
     example: '/etc/gateway/options.json',
-    secret: true,
   },
   UPSTREAMS_FILE: {
     meaning:
@@ -311,10 +311,17 @@ export const formerVariables: Readonly<Record<string, string>> = {
       TOOL_PRICES: 'credits.toolPrices',
     } satisfies Readonly<Record<string, OptionPath>>).map(([name, path]) => [name, `set ${path} in OPTIONS_FILE`]),
   ),
-  BACKGROUND_POLL_LIMIT: 'it is fixed at thirty times background.pollInterval',
-  LIMIT_EVENT_WINDOW: 'it is fixed at 5 min',
-  MAX_SOCKET_MESSAGE_BYTES: 'it is fixed at 16 MiB',
-  RECOVER_RATE: 'it is fixed at 50 a second',
-  STORED_RETENTION_DAYS: 'it is fixed at 30 days',
-  USAGE_BACKLOG: 'it is fixed at 100,000 records',
+  ...Object.fromEntries(
+    Object.entries({
+      BACKGROUND_POLL_LIMIT: 'backgroundPollLimit',
+      LIMIT_EVENT_WINDOW: 'limits.eventWindow',
+      MAX_SOCKET_MESSAGE_BYTES: 'maxSocketMessageBytes',
+      RECOVER_RATE: 'recoverRate',
+      STORED_RETENTION_DAYS: 'storedRetentionDays',
+      USAGE_BACKLOG: 'usageBacklog',
+    } satisfies Readonly<Record<string, keyof typeof constants>>).map(([name, constant]) => [
+      name,
+      `it is fixed at ${constants[constant]}`,
+    ]),
+  ),
 };

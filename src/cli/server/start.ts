@@ -114,7 +114,7 @@ export async function startStandalone(config: Configuration, output: StartOutput
     };
   } catch (error) {
     await unwind(undo);
-    throw namingDatabase(namingVariable(error), config);
+    throw namingDatabase(namingVariable(error, config.set), config);
   }
 }
 

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { type Configuration, readConfiguration } from '../../../src/cli/config/config.ts';
+import { type Configuration, namingVariable, readConfiguration } from '../../../src/cli/config/config.ts';
 import { type Environment, variablesAsMarkdown, variablesForHelp } from '../../../src/cli/config/environment.ts';
 import { formerVariables, variables } from '../../../src/cli/config/variables.ts';
 import { defaultRetryDelays, GatewayError } from '../../../src/index.ts';
@@ -13,6 +13,7 @@ import { freshDatabase } from '../../support/mongo.ts';
 const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString('base64')}`;
 const uri = 'mongodb://user:canary-password@db:27017/gateway?replicaSet=rs0';
 const upstream = 'https://api.example.com/v1';
+const notJson = fileURLToPath(import.meta.url);
 const pricesFile = fileURLToPath(new URL('./prices.json', import.meta.url));
 
 function refusal(env: Environment): GatewayError {
@@ -137,7 +138,14 @@ describe('the configuration from the environment', () => {
         SECRET_KEYS: key('k1'),
       },
       (c) => c.warnings,
-      ['OPTIONS_FILE: limits counts in each of 2 processes alone; SHARED_LIMITS=true makes it one count of all'],
+      [
+        'The limits of calls in OPTIONS_FILE count in each of 2 processes alone; SHARED_LIMITS=true makes them one count of all',
+      ],
+    ],
+    [
+      { OPTIONS_FILE: '{"limits":{"perUser":{"requestsPerMinute":1}}}', SHARED_LIMITS: 'true' },
+      (c) => c.options.limits,
+      { perUser: { requestsPerMinute: 1 }, shared: true },
     ],
     [{ CREDIT_PRICES: '{"*":{}}' }, (c) => c.options, { credits: { prices: { '*': {} } } }],
     [
@@ -241,6 +249,9 @@ describe('the configuration from the environment', () => {
     );
     expect(refusal({ QUOTA_UNIT: 'requests' }).message).to.contain('DAILY_QUOTA or MONTHLY_QUOTA');
     expect(refusal({ QUOTA_UNIT: 'credits', DAILY_QUOTA: '1' }).message).to.contain('CREDIT_PRICES');
+    expect(refusal({ SHARED_LIMITS: 'true', OPTIONS_FILE: '{"limits":{"files":5}}' }).message).to.match(
+      /^SHARED_LIMITS: is set without KEY_REQUESTS_PER_MINUTE or /,
+    );
   });
 
   it('says what is wrong in OPTIONS_FILE, and what is set elsewhere', () => {
@@ -276,6 +287,19 @@ describe('the configuration from the environment', () => {
       expect(secret, name).to.equal(true);
       const error = refusal({ UPSTREAM_BASE_URL: upstream, SECRET_KEYS: key('k1'), [name]: canary });
       expect(error.message).not.to.include(canary);
+    }
+  });
+
+  it('names the file that has no JSON object, and why, but nothing that stands in it', () => {
+    const takes = 'must be a JSON object, or the path of a file with one';
+    for (const [text, problem] of [
+      ['no-such-file.json', 'no-such-file.json cannot be read (ENOENT)'],
+      [notJson, `${notJson} is not JSON`],
+      ['{"proxy":"canary"', 'it is not JSON'],
+      ['["canary"]', 'it cannot be read (ENOENT)'],
+    ] as const) {
+      for (const name of ['OPTIONS_FILE', 'CREDIT_PRICES'])
+        expect(refusal({ [name]: text }).message).to.equal(`${name}: ${takes}: ${problem}`);
     }
   });
 
@@ -385,6 +409,20 @@ describe('a stand-alone server', () => {
     database = await freshDatabase();
   });
   after(() => database.drop());
+
+  it('says which variable has what is found wrong at start, or that it is in OPTIONS_FILE', async () => {
+    const types = { 'order.shipped': { schema: { type: 'object', required: ['id'] }, example: {} } };
+    for (const [place, env] of [
+      ['EVENT_TYPES[', { EVENT_TYPES: JSON.stringify(types) }],
+      ['OPTIONS_FILE: eventTypes[', { OPTIONS_FILE: JSON.stringify({ eventTypes: types }) }],
+    ] as const) {
+      const { options, set } = readConfiguration(env);
+      const thrown = await createGateway({ mongo: database.connection, ...options }).catch((error: unknown) => error);
+      const named = namingVariable(thrown, set) as GatewayError;
+      expect(named.message.startsWith(`${place}'order.shipped']`), named.message).to.equal(true);
+      expect(named.param).to.equal(Object.keys(env)[0]);
+    }
+  });
 
   for (const [HOST, isOpen] of [
     ['0.0.0.0', false],
