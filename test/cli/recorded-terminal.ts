@@ -8,7 +8,7 @@ export interface Setting {
   readonly colours?: boolean;
   /** What is answered to every question; nobody sits there when it is left out. */
   readonly answer?: string;
-  readonly input?: string;
+  readonly input?: string | Buffer;
 }
 
 /** A terminal that keeps what is printed on it, for commands that run in the process of the test. */
@@ -20,7 +20,7 @@ export class RecordedTerminal implements Terminal {
   readonly env: Readonly<Record<string, string>>;
   readonly paint: Paint;
   readonly ask?: (question: string) => Promise<string>;
-  private readonly input: string;
+  private readonly input: string | Buffer;
   private readonly interrupted = new AbortController();
 
   constructor({ env = {}, colours = false, answer, input = '' }: Setting = {}) {
@@ -44,7 +44,7 @@ export class RecordedTerminal implements Terminal {
   readonly redraw = (line: string): void => {
     this.redrawn.push(line);
   };
-  readonly readInput = async (): Promise<string> => this.input;
+  readonly readInput = async (): Promise<Buffer> => Buffer.from(this.input);
   readonly now = (): number => Date.now();
   readonly interruption = (): AbortSignal => this.interrupted.signal;
 

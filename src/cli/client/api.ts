@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import createClient, { type Client } from 'openapi-fetch';
 import type { components, paths } from '../../api.d.ts';
 import { readVersion } from '../../version.ts';
@@ -30,17 +31,20 @@ export function createApiClient({ baseUrl, apiKey }: Access): Api {
     headers: { authorization: `Bearer ${apiKey}`, 'user-agent': `express-model-gateway/${readVersion()}` },
     redirect: 'manual',
     async fetch(request) {
-      const takesFile = request.headers.get('accept') === '*/*';
-      const isTransfer = takesFile || isOf(request, 'multipart/form-data');
+      const takesBytes = 'takesBytes' in request;
+      const isTransfer = takesBytes || isOf(request, 'multipart/form-data');
       const signal = AbortSignal.timeout(isTransfer ? transferTimeout : requestTimeout);
       const response = await fetch(request, { signal }).catch((error) => {
         throw new PassingFailure(explain(codeOf(error), baseUrl), 1, { cause: error });
       });
-      if (response.ok && (takesFile || isOf(response, 'application/json'))) return response;
+      if (response.ok && (takesBytes || isOf(response, 'application/json'))) return response;
       throw await refusalOf(response, baseUrl);
     },
   });
 }
+
+/** Asks for the bytes of an answer, whatever they are, as they come: openapi-fetch hands on what is not its own with the request. */
+export const asBytes = { parseAs: 'stream', takesBytes: true } as const;
 
 type Send = (method: string, path: string, init: object) => Promise<{ data?: unknown; response: Response }>;
 
@@ -58,6 +62,16 @@ export async function dataFrom<Data>(call: Promise<{ data?: Data }>): Promise<Da
   } catch (error) {
     if (error instanceof CommandFailure) throw error;
     throw new PassingFailure('The answer was cut off, or is not JSON.\nTry again.', 1, { cause: error });
+  }
+}
+
+/** The bytes of an answer as they come; none where it has no body. @throws PassingFailure where they are cut off */
+export async function* bytesOf(body: unknown): AsyncGenerator<Uint8Array> {
+  if (!body) return;
+  try {
+    yield* Readable.fromWeb(body as Parameters<typeof Readable.fromWeb>[0]);
+  } catch (error) {
+    throw new PassingFailure('The answer was cut off.\nTry again.', 1, { cause: error });
   }
 }
 

@@ -72,13 +72,18 @@ export const amount = take({
   read: (text) => decimal(text) || undefined,
 });
 
+/** The bytes of a file, or `-` for stdin. */
+export async function readBytes(option: string, path: string, terminal: Terminal): Promise<Buffer> {
+  if (path === '-') return terminal.readInput();
+  return readFile(path).catch((error: Error) => {
+    throw wrongUse(`${option}: ${path} cannot be read: ${error.message}`);
+  });
+}
+
 /** The text of an option: as it stands, of `@<file>`, or `-` for stdin. */
 export async function readText(option: string, value: string, terminal: Terminal): Promise<string> {
-  if (value === '-') return terminal.readInput();
-  if (!value.startsWith('@')) return value;
-  return readFile(value.slice(1), 'utf8').catch((error: Error) => {
-    throw wrongUse(`${option}: ${value.slice(1)} cannot be read: ${error.message}`);
-  });
+  if (value !== '-' && !value.startsWith('@')) return value;
+  return (await readBytes(option, value.replace(/^@/, ''), terminal)).toString();
 }
 
 /**

@@ -1,13 +1,12 @@
-import { createWriteStream, openAsBlob } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { openAsBlob } from 'node:fs';
+import { open, rm, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Argument, Option } from 'commander';
 import { wholeNumber } from '../../options/kinds.ts';
 import { CommandFailure, wrongUse } from '../terminal/command-failure.ts';
 import type { Paint, Terminal } from '../terminal/terminal.ts';
-import { dataFrom, sendTo } from './api.ts';
+import { asBytes, bytesOf, dataFrom, sendTo } from './api.ts';
 import { ApiCommand, type CommandContext, noteMore } from './api-command.ts';
 import { amount, count, moment, several, severalOf, take } from './flags.ts';
 import { type AnswerOf, type Input, type Operation, type OperationId, operationOf } from './operations.ts';
@@ -131,7 +130,7 @@ const ofLists: FlagChanges = {
 
 function givenFor(input: Input, operation: Operation, change: FlagChange | undefined, terminal: Terminal): Given {
   const { name, schema } = input;
-  const { flags, meaning, isOptional, usual, ...changed } = change ?? ofLists[name] ?? {};
+  const { flags, meaning, isOptional, usual, ...changed } = { ...ofLists[name], ...change };
   const placeholder = placeholderOf(input);
   const isPositional = flags === undefined ? isArgument(input, operation) : !flags.startsWith('-');
   const taken = new (isPositional ? Argument : Option)(
@@ -255,14 +254,23 @@ async function fileAt(path: string): Promise<Blob> {
   return openAsBlob(path);
 }
 
-/** Asks for the bytes of an answer, whatever they are, as they come. */
-export const asBytes = { parseAs: 'stream', headers: { accept: '*/*' } } as const;
-
-/** Writes what comes to a file. @throws Error if it is there already */
-export async function saveTo(path: string, content: unknown, { print }: Terminal): Promise<void> {
-  const written = createWriteStream(path, { flags: 'wx' });
-  await pipeline(Readable.fromWeb(content as Parameters<typeof Readable.fromWeb>[0]), written);
-  print(`${path}: ${written.bytesWritten.toLocaleString('en-US')} bytes`);
+/**
+ * Writes what is answered to a file. Nothing is asked before the file is there, and it is removed where the answer is not whole.
+ * @param ask answers with the stream of a body, if there is one
+ * @throws Error if it is there already
+ */
+export async function saveTo(path: string, ask: () => Promise<unknown>, { print }: Terminal): Promise<void> {
+  const file = await open(path, 'wx');
+  try {
+    const body = await ask();
+    const written = file.createWriteStream();
+    await pipeline(bytesOf(body), written);
+    print(`${path}: ${written.bytesWritten.toLocaleString('en-US')} bytes`);
+  } catch (error) {
+    await file.close();
+    await rm(path, { force: true });
+    throw error;
+  }
 }
 
 /** The same error with what was typed for the value that it is about. */

@@ -1,4 +1,4 @@
-import { PassingFailure } from '../terminal/command-failure.ts';
+import { CommandFailure, PassingFailure } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 /** A page of a list, as every list of the API answers. */
@@ -26,7 +26,10 @@ export interface PageQuery {
 /** The most one request answers. */
 const pageSize = 100;
 
-/** Puts pages together until there are `limit` rows or no more. */
+/**
+ * Puts pages together until there are `limit` rows or no more.
+ * @throws CommandFailure for a list that goes on, but does not say where
+ */
 export async function gather<Row extends Listed>(
   limit: number,
   page: (query: PageQuery) => Promise<ResultPage<Row>>,
@@ -37,10 +40,15 @@ export async function gather<Row extends Listed>(
   for (;;) {
     const next = await page({ limit: Math.min(pageSize, limit - data.length), ...(after && { after }) });
     data.push(...next.data);
+    const before = after;
     after = nextAfter({ ...next, data });
     const { has_more, next_after } = next;
     const isLast = !has_more || (next.data.length === 0 && next_after === undefined);
     if (isLast || data.length >= limit) return { data, has_more, ...(next_after !== undefined && { next_after }) };
+    // the same page would come again and again
+    if (after === undefined || after === before) {
+      throw new CommandFailure('The list says that there is more, but not how to read on.');
+    }
   }
 }
 

@@ -1,10 +1,8 @@
-import { createInterface } from 'node:readline';
-import { Readable } from 'node:stream';
 import { Argument, type Command, InvalidArgumentError } from 'commander';
-import { dataFrom, sendTo } from '../client/api.ts';
+import { asBytes, bytesOf, dataFrom, sendTo } from '../client/api.ts';
 import { ApiCommand, type CommandContext } from '../client/api-command.ts';
-import { pairs, parseExact, readText } from '../client/flags.ts';
-import { asBytes, saveTo } from '../client/operation-command.ts';
+import { pairs, parseExact, readBytes, readText } from '../client/flags.ts';
+import { saveTo } from '../client/operation-command.ts';
 import { gather, type Listed, type ResultPage } from '../client/pages.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -22,10 +20,16 @@ interface Options {
   readonly output?: string;
 }
 
-/** @throws InvalidArgumentError for a whole address: the key goes to no host but that of the gateway */
+/** A segment that URLs resolve, in each way in which they take it for one: it leads to another place than it looks. */
+const dots = /(^|[/\\])(\.|%2e){1,2}([/\\]|$)/i;
+
+/** @throws InvalidArgumentError for a whole address, or a path out of the base URL: the key goes to that gateway alone */
 function readPath(text: string): string {
-  if (text.startsWith('/')) return text;
-  throw new InvalidArgumentError('It must be a path such as /v1/models; --base-url says where the gateway is.');
+  const [path = ''] = text.replace(/[\s\p{Cc}]/gu, '').split('?');
+  if (text.startsWith('/') && !dots.test(path) && !text.includes('#')) return text;
+  throw new InvalidArgumentError(
+    'It must be a path such as /v1/models, without #, . and ..; --base-url says where the gateway is.',
+  );
 }
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
@@ -68,15 +72,15 @@ async function send(context: CommandContext, method: string, path: string, optio
   const { api, terminal } = context;
   const { header, input, output, paginate } = options;
   if (paginate && method !== 'GET') throw wrongUse('--paginate reads a list: its method is GET.');
+  if (input !== undefined && method === 'GET') throw wrongUse('--input is a body, and a GET has none.');
   const fields = await fieldsOf(options, terminal);
   const isQuery = input !== undefined || method === 'GET' || method === 'DELETE';
-  const file = input === '-' || input === undefined ? input : `@${input}`;
-  const body = file === undefined ? undefined : await readText('--input', file, terminal);
+  const body = input === undefined ? undefined : await readBytes('--input', input, terminal);
   const init = {
     ...asBytes,
-    headers: { ...asBytes.headers, ...header },
+    headers: readHeaders(header),
     body: body ?? (isQuery || Object.keys(fields).length === 0 ? undefined : JSON.stringify(fields)),
-    bodySerializer: String,
+    bodySerializer: (bytes: unknown) => bytes,
   };
   const ask = async (more: Fields = {}): Promise<Response> => {
     const search = toQuery({ ...(isQuery && fields), ...more });
@@ -84,9 +88,16 @@ async function send(context: CommandContext, method: string, path: string, optio
     return (await sendTo(api)(method, address, init)).response;
   };
   if (paginate) return terminal.print(toJson(await everyPage(ask), 2));
-  const response = await ask();
-  if (output !== undefined) return saveTo(output, response.body, terminal);
-  await printAnswer(response, terminal);
+  if (output !== undefined) return saveTo(output, async () => (await ask()).body, terminal);
+  await printAnswer(await ask(), terminal);
+}
+
+function readHeaders(header: Texts = {}): Headers {
+  try {
+    return new Headers(header);
+  } catch (error) {
+    throw wrongUse(`--header: ${(error as Error).message}`);
+  }
 }
 
 /** The fields of a request by their names. */
@@ -123,20 +134,32 @@ const jsonOf = (response: Response): Promise<unknown> =>
 function everyPage(ask: (more: Fields) => Promise<Response>): Promise<ResultPage<Listed>> {
   return gather<Listed>(Number.POSITIVE_INFINITY, async ({ after }) => {
     const page = (await jsonOf(await ask(after === undefined ? {} : { after }))) as ResultPage<Listed>;
-    if (!Array.isArray(page?.data)) throw wrongUse('The answer is no list: leave out --paginate.');
+    if (!Array.isArray(page?.data)) throw wrongUse('The answer is not a list: leave out --paginate.');
     return page;
   });
 }
 
-/** Prints JSON laid out, and any other text by its lines as they come. @throws CommandFailure for what is no text */
+/** Prints JSON laid out, and any other text by its lines as they come. @throws CommandFailure for what may not be text */
 async function printAnswer(response: Response, { print }: Terminal): Promise<void> {
   const type = response.headers.get('content-type') ?? '';
   if (!response.body) return;
   if (/^application\/(.*\+)?json\b/.test(type)) return print(toJson(await jsonOf(response), 2));
   if (!/^text\/|json|yaml/.test(type)) {
     await response.body.cancel();
-    throw wrongUse(`The answer is ${type || 'of no type'}, and may be no text: write it to a file with --output.`);
+    throw wrongUse(`The answer is ${type || 'of no type'}, and may not be text: write it to a file with --output.`);
   }
-  const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
-  for await (const line of createInterface({ input: body })) print(printable(line));
+  for await (const line of linesOf(bytesOf(response.body))) print(printable(line));
+}
+
+/** The lines of a text as they come. Those of `readline` end without an error in Node 20 where the text is cut off. */
+async function* linesOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const piece of pieces) {
+    const lines = (rest + decoder.decode(piece, { stream: true })).split(/\r?\n/);
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  rest += decoder.decode();
+  if (rest !== '') yield rest;
 }

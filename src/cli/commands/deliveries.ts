@@ -8,6 +8,18 @@ import { momentOf } from '../terminal/text.ts';
 import { tailRow } from './deliveries-tail.ts';
 import { deliveryColumns, deliveryLines, showOutcome } from './delivery-view.ts';
 
+const deliveryTable = listLines(deliveryColumns, 'No deliveries.');
+
+/** How late an attempt may be where some process delivers. Milliseconds. */
+const tolerated = 60_000;
+
+/** What to do where even the newest attempt that is due has waited for long, and none is being made. */
+function overdueLines({ data }: Schemas['DeliveryList'], now: number): string[] {
+  const due = data.flatMap(({ next_attempt_at: at }) => (at && Date.parse(at) <= now ? [Date.parse(at)] : []));
+  if (due.length === 0 || Math.max(...due) > now - tolerated || data.some(({ in_flight: isMade }) => isMade)) return [];
+  return ['', 'Attempts have been due for more than a minute. If no process delivers, call gateway.start() in one.'];
+}
+
 export const deliveryRows: Rows = {
   list: row('listDeliveries', {
     does: 'your deliveries, newest first',
@@ -15,7 +27,7 @@ export const deliveryRows: Rows = {
       'deliveries list --state failed --since 2h',
       "deliveries list --json | jq -r '.data[] | [.id, .state] | @tsv'",
     ],
-    lines: listLines(deliveryColumns, 'No deliveries.'),
+    lines: (page, paint, now) => [...deliveryTable(page, paint, now), ...overdueLines(page, now)],
   }),
   show: row('retrieveDelivery', {
     does: 'one delivery: every attempt, what it was answered, why it failed, what comes next',

@@ -35,7 +35,7 @@ const eventLines = detailLines((event: Event, now) => [
 /** How many of its deliveries are in which state: `2 delivered, 1 failed`. */
 function countsOf({ deliveries, skipped }: Event): string {
   const counts = Object.entries({ ...deliveries, skipped }).filter(([, count]) => count > 0);
-  return counts.map(([state, count]) => `${count} ${state}`).join(', ') || 'none: no webhook hears of it';
+  return counts.map(([state, count]) => `${count} ${state}`).join(', ') || 'none: no webhook gets it';
 }
 
 type Description = Schemas['EventTypeDescription'];
@@ -63,7 +63,7 @@ const publishRow = row('publishEvent', {
   does: "publish an event to an account's webhooks",
   flags: {
     type: { meaning: 'its type (events types lists them)' },
-    user_id: { meaning: 'whose webhooks hear of it, such as usr_1' },
+    user_id: { meaning: 'whose webhooks get it, such as usr_1' },
     data: { flags: '--data <json>', meaning: 'its data: a JSON object, @<file>, or - for stdin' },
     'Idempotency-Key': { meaning: 'publish at most once under this key; the same key gives the same event' },
   },

@@ -112,6 +112,7 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
         }),
       }),
       'top-up': row('topUpCredits', {
+        flags: { 'Idempotency-Key': { meaning: 'add them at most once under this key' } },
         examples: ['credits top-up --user usr_1 --credits 500 --idempotency-key welcome-usr_1'],
         lines: ({ user_id: id, credits: added, credits_remaining: left }) => [
           `Added ${figure(added)}; ${printable(id)} has ${figure(left)} left`,
@@ -122,7 +123,10 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
   usage: [
     "sum up what your account's model calls have used",
     row('retrieveUsage', {
-      flags: { group_by: { flags: '--by <dimension>', read: severalOf(['day', 'model', 'key']) } },
+      flags: {
+        from: { meaning: 'the first day, UTC; 30 days before --to when you leave it out' },
+        group_by: { flags: '--by <dimension>', read: severalOf(['day', 'model', 'key']) },
+      },
       examples: ['usage', 'usage --from 2026-01-01 --to 2026-01-31 --by model,key'],
       lines: usageLines,
       more: 'There is more: ask for fewer days with --from and --to.',
@@ -132,32 +136,46 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
     'upload, list, download and delete the files of your account',
     {
       list: row('listFiles', {
+        does: 'list your files',
         examples: ['files list', "files list --purpose batch --json | jq -r '.data[].id'"],
         lines: tableOf<Schemas['StoredFile']>(file, 'No files.'),
       }),
-      show: row('retrieveFile', { lines: detailsOf<Schemas['StoredFile']>(file) }),
+      show: row('retrieveFile', {
+        does: 'show a file: its name, purpose and size',
+        lines: detailsOf<Schemas['StoredFile']>(file),
+      }),
       upload: row('createFile', {
+        does: 'upload a file, and print its id',
         flags: { purpose: { usual: 'user_data' } },
         examples: ['files upload rivers.pdf', 'files upload requests.jsonl --purpose batch'],
         lines: ({ id }) => [id],
       }),
       download: row('downloadFile', {
+        does: 'download the bytes of a file',
         flags: { to: { flags: '<path>', meaning: 'where to write it; a file that is there is kept' } },
         examples: ['files download file-9f2c answers.jsonl'],
-        run: async ({ terminal }, { to }, send) => saveTo(String(to), await send(), terminal),
+        run: ({ terminal }, { to }, send) => saveTo(String(to), send, terminal),
       }),
-      delete: row('deleteFile', { lines: ({ id }) => [`${id} is deleted.`] }),
+      delete: row('deleteFile', {
+        does: 'delete a file at its provider',
+        lines: ({ id }) => [`${id} is deleted.`],
+      }),
     },
   ],
   batches: [
     'have files of requests answered within a day',
     {
       list: row('listBatches', {
+        does: 'list your batches',
         examples: ['batches list', "batches list --json | jq -r '.data[] | [.id, .status] | @tsv'"],
         lines: tableOf<Schemas['Batch']>(batch, 'No batches.'),
       }),
-      show: row('retrieveBatch', { lines: batchLines }),
+      show: row('retrieveBatch', {
+        does: 'show a batch: how far it is, and the files that it has made',
+        lines: batchLines,
+      }),
       create: row('createBatch', {
+        does: 'upload a file of requests, and create a batch of them',
         flags: {
           input_file_id: { flags: '<path>', meaning: 'the file: a request in each line' },
           endpoint: { usual: '/v1/chat/completions' },
@@ -167,7 +185,10 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
         prepare: uploaded,
         lines: batchLines,
       }),
-      cancel: row('cancelBatch', { lines: batchLines }),
+      cancel: row('cancelBatch', {
+        does: 'cancel a batch; what is answered by then is kept, and paid for',
+        lines: batchLines,
+      }),
     },
   ],
   storage: [
@@ -206,6 +227,7 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
     'list and show all accounts; needs a key with the scope admin',
     {
       list: row('listAccounts', {
+        flags: { limit: { usual: '100' } },
         examples: ['accounts list', 'accounts list --prefix usr_ --limit 20'],
         lines: accountsLines,
       }),
@@ -236,12 +258,14 @@ const resources: Readonly<Record<string, readonly [description: string, rows: Ro
     'show the backlog, the processes and the upstreams; needs a key with the scope admin',
     row('retrieveBacklog', {
       examples: ['status', 'status --json | jq .backlog.oldest_due_seconds'],
-      picks: async (backlog, { api }) => ({
-        backlog,
-        processes: (await dataFrom(api.GET('/v1/admin/processes'))).data,
-        upstreams: (await dataFrom(api.GET('/v1/admin/upstreams'))).data,
-      }),
-      lines: statusLines,
+      async run({ api, show }, _values, send) {
+        const [backlog, { data: processes }, { data: upstreams }] = await Promise.all([
+          send(),
+          dataFrom(api.GET('/v1/admin/processes')),
+          dataFrom(api.GET('/v1/admin/upstreams')),
+        ]);
+        show({ backlog, processes, upstreams }, statusLines);
+      },
     }),
   ],
 };

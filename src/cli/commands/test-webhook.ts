@@ -9,7 +9,7 @@ import { showOutcome } from './delivery-view.ts';
 type Given = { readonly id: string; readonly type?: string; readonly data?: string };
 
 /**
- * The type of a test event where none is named: the first that the webhook hears of, said where it hears of more.
+ * The type of a test event where none is named: the first that the webhook gets, said where it gets more.
  * @throws CommandFailure for data of one's own, which may be meant for another type
  */
 async function typeOf({ id, data }: Given, { api, terminal }: CommandContext): Promise<Schemas['EventType']> {
@@ -17,7 +17,7 @@ async function typeOf({ id, data }: Given, { api, terminal }: CommandContext): P
   const [first] = events as [Schemas['EventType']];
   if (events.length === 1) return first;
   const types = events.map(printable).join(', ');
-  if (data !== undefined) throw wrongUse(`--data needs --type, because this webhook hears of several: ${types}`);
+  if (data !== undefined) throw wrongUse(`--data needs --type, because this webhook gets several: ${types}`);
   terminal.printNote(`The event is of type ${printable(first)}; --type takes another: ${types}`);
   return first;
 }
@@ -31,7 +31,7 @@ async function prepare(given: Given, context: CommandContext): Promise<Values> {
 export const testRow = row('testWebhook', {
   flags: {
     type: {
-      meaning: 'one of the types that it hears of; the first of them when it and --data are left out',
+      meaning: 'one of the types that it gets; the first of them when it and --data are left out',
       isOptional: true,
     },
     data: {

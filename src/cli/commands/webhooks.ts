@@ -17,7 +17,7 @@ const secretHelp =
 
 /** Takes a secret from stdin, which no shell history keeps. */
 async function withSecret(values: Values, { terminal }: CommandContext): Promise<Values> {
-  return values.secret === '-' ? { ...values, secret: (await terminal.readInput()).trim() } : values;
+  return values.secret === '-' ? { ...values, secret: (await terminal.readInput()).toString().trim() } : values;
 }
 
 /** Shows a webhook, and its secret where the gateway has created it. */
@@ -72,7 +72,7 @@ export const webhookRows: Rows = {
     flags: {
       ...fieldFlags,
       url: { flags: '<url>', meaning: 'where deliveries are sent' },
-      events: { flags: '--event <type>', meaning: 'what it hears of (events types lists them); may be repeated' },
+      events: { flags: '--event <type>', meaning: 'which events it gets (events types lists them); may be repeated' },
       secret: { meaning: `what signs its deliveries: ${secretHelp}` },
     },
     examples: [
@@ -88,7 +88,7 @@ export const webhookRows: Rows = {
     only: ['events', ...Object.keys(fieldFlags)],
     flags: {
       ...fieldFlags,
-      events: { flags: '--event <type>', meaning: 'all that it hears of from now on; may be repeated' },
+      events: { flags: '--event <type>', meaning: 'all the events that it gets from now on; may be repeated' },
       clear: {
         flags: '--clear <field>',
         meaning: `remove it: ${clearable.join(', ')}; may be repeated`,

@@ -1,12 +1,12 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { GatewayError } from '../../errors.ts';
+import { GatewayError, refuse } from '../../errors.ts';
 import { createModelGateway, type ModelGateway } from '../../index.ts';
 import { databaseOf } from '../../mongo/collection.ts';
 import { type Database, openDatabase, orAllowStandalone } from '../../mongo/connection/connection.ts';
 import { namingMissingRights } from '../../mongo/connection/open-failure.ts';
 import { readSchemaRecord, retryUntilAvailable } from '../../mongo/schema/prepare-schema.ts';
-import type { Configuration, DatabaseSettings } from '../config/config.ts';
+import { areOptions, type Configuration, type DatabaseSettings } from '../config/config.ts';
 import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
 import { runningRecord } from '../mongo/record.ts';
 
@@ -50,15 +50,16 @@ async function using<Opened extends { close(): Promise<void> }, T>(
 /**
  * Uses the database of a gateway that runs in another process, and closes it afterwards. Builds indexes only in a database that was
  * never prepared: a command of a newer package must not migrate one that is in use.
- * @throws GatewayError `invalid_options` when there is no such gateway, its database cannot be opened or used, or an older version
- * has prepared it; and whatever else `use` throws
+ * @throws GatewayError `invalid_options` when there is no such gateway, its database cannot be opened or used, an older version
+ * has prepared it, or another version keeps its options; and whatever else `use` throws
  */
 export async function besideGateway<T>(
   settings: DatabaseSettings,
   use: (gateway: ModelGateway) => Promise<T>,
 ): Promise<T> {
-  const { uri, options } = await locateDatabase(settings);
+  const { uri, options, areKept } = await locateDatabase(settings);
   const { dataDir, mongodbUri } = settings;
+  if (areKept) checkKept(options, dataDir);
   // without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks
   const secretKeys = settings.secretKeys ?? (mongodbUri ? [newSecretKey()] : await loadSecretKeys(dataDir));
   const indexes = (await isPrepared(settings)) ? ({ indexes: 'check' } as const) : {};
@@ -78,7 +79,7 @@ async function isPrepared(settings: DatabaseSettings): Promise<boolean> {
  * @throws GatewayError `invalid_options` when no gateway runs on `dataDir`
  */
 async function locateDatabase({ dataDir, mongodbUri, options }: DatabaseSettings) {
-  if (mongodbUri) return { uri: mongodbUri, options };
+  if (mongodbUri) return { uri: mongodbUri, options, areKept: false };
   const running = await runningRecord(dataDir);
   if (!running) {
     const problem = `no gateway is running with ${dataDir}`;
@@ -86,7 +87,8 @@ async function locateDatabase({ dataDir, mongodbUri, options }: DatabaseSettings
     const details = { problem, remedy };
     throw new GatewayError('invalid_options', `DATA_DIR: ${problem}; ${remedy}`, { param: 'DATA_DIR', details });
   }
-  return { uri: running.uri, options: (await readSettings(dataDir)) ?? options };
+  const kept = await readSettings(dataDir);
+  return { uri: running.uri, options: kept ?? options, areKept: kept !== undefined };
 }
 
 const settingsPath = (dataDir: string) => join(dataDir, 'settings.json');
@@ -102,6 +104,13 @@ export async function writeSettings(dataDir: string, options: Configuration['opt
 async function readSettings(dataDir: string): Promise<Configuration['options'] | undefined> {
   const text = await readFile(settingsPath(dataDir), 'utf8').catch(() => undefined);
   return text === undefined ? undefined : (JSON.parse(text) as Configuration['options']);
+}
+
+/** @throws GatewayError where a gateway of another version runs, which has other options: nobody wrote them who uses the command */
+function checkKept(options: Configuration['options'], dataDir: string): void {
+  if (areOptions(options)) return;
+  const problem = `the gateway that runs with ${dataDir} is of another version, and has other options`;
+  refuse('invalid_options', 'DATA_DIR', `${problem}; restart it with this one`);
 }
 
 /** The same error with the variable that leads to the database, where it is about opening it or about the rights to use it. */

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline/promises';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { stripVTControlCharacters, styleText } from 'node:util';
 
 /** Where a command prints, and what it may ask the user. Tests pass their own. */
@@ -16,7 +16,7 @@ export interface Terminal {
   /** Asks for one line; absent where stdin is no terminal. */
   readonly ask?: (question: string) => Promise<string>;
   /** Everything on stdin. */
-  readInput(): Promise<string>;
+  readInput(): Promise<Buffer>;
   /** Milliseconds since 1970. */
   now(): number;
   /** From now on Ctrl-C and SIGTERM abort this signal instead of ending the process; a second one ends it. */
@@ -45,7 +45,7 @@ export function processTerminal(): Terminal {
     // NO_COLOR, FORCE_COLOR and TERM are honoured by hasColors
     paint: process.stdout.isTTY && process.stdout.hasColors() ? coloured : plain,
     ...(process.stdin.isTTY && process.stderr.isTTY && { ask }),
-    readInput: () => text(process.stdin),
+    readInput: () => buffer(process.stdin),
     now: Date.now,
     interruption,
   };

@@ -1,8 +1,11 @@
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { expect } from 'chai';
 import { listen } from '../../support/listen.ts';
+import { until } from '../../support/until.ts';
 import { command } from '../recorded-terminal.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 
@@ -68,6 +71,74 @@ describe('express-model-gateway api', () => {
     expect(noList.code).to.not.equal(0);
   });
 
+  for (const [said, page] of [
+    ['names no row', { data: [{ day: '2026-01-01' }], has_more: true }],
+    ['names the same row again', { data: [], has_more: true, next_after: 'x' }],
+  ] as const) {
+    it(`ends with an error where a list goes on and ${said}`, async () => {
+      const server = await listen((_req, res) => {
+        res.setHeader('content-type', 'application/json').end(JSON.stringify(page));
+      });
+      const { code, stdout, stderr } = await live.run('api', 'GET', '/list', '--paginate', '--base-url', server.url);
+      await server.close();
+      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+      expect(stderr).to.equal('The list says that there is more, but not how to read on.\n');
+    });
+  }
+
+  it('sends the bytes of a file or of stdin as they are, with headers of its own', async () => {
+    const sent: { accept: string | undefined; body: Buffer }[] = [];
+    const server = await listen(async (req, res) => {
+      sent.push({ accept: req.headers.accept, body: await buffer(req) });
+      res.setHeader('content-type', 'audio/mpeg').end(sent.at(-1)?.body);
+    });
+    const input = Buffer.from([0xff, 0xfb, 0x00, 0x80]);
+    const path = join(folder, 'audio.mp3');
+    await writeFile(path, input);
+    for (const [from, output] of [
+      [path, join(folder, 'file.mp3')],
+      ['-', join(folder, 'stdin.mp3')],
+    ] as const) {
+      const args = ['--input', from, '-H', 'Content-Type: audio/mpeg', '-H', 'Accept: audio/*', '--output', output];
+      const done = await live.runWith({ input }, 'api', 'POST', '/audio', ...args, '--base-url', server.url);
+      expect(done).to.include({ code: 0, stderr: '' });
+      expect(await readFile(output)).to.deep.equal(input);
+    }
+    await server.close();
+    expect(sent).to.deep.equal([
+      { accept: 'audio/*', body: input },
+      { accept: 'audio/*', body: input },
+    ]);
+  });
+
+  it('asks for nothing where the file is there, and leaves none where the answer is cut off', async () => {
+    let asked = 0;
+    let cutOff: () => void = () => {};
+    const server = await listen((req, res) => {
+      asked += 1;
+      if (req.url === '/nothing') return void res.writeHead(204).end();
+      res.writeHead(200, { 'content-type': 'text/event-stream', 'content-length': '100' });
+      cutOff = () => res.destroy();
+      res.write('data: 1\n', () => req.url === '/cut' && cutOff());
+    });
+    const path = join(folder, 'kept');
+    const save = (what: string) => live.run('api', 'GET', what, '--output', path, '--base-url', server.url);
+    const cut = 'The answer was cut off.\nTry again.\n';
+    expect(await save('/cut')).to.include({ code: 1, stderr: cut });
+    expect(existsSync(path)).to.equal(false);
+    const terminal = live.terminal();
+    const printed = terminal.run('api', 'GET', '/held', '--base-url', server.url);
+    await until(() => terminal.stdout === 'data: 1\n');
+    cutOff();
+    expect(await printed).to.equal(1);
+    expect(terminal.stderr).to.equal(cut);
+    expect(await save('/nothing')).to.include({ code: 0, stdout: `${path}: 0 bytes\n` });
+    asked = 0;
+    expect((await save('/nothing')).stderr).to.include('EEXIST');
+    expect(asked).to.equal(0);
+    await server.close();
+  });
+
   it('prints text as it comes with its controls escaped, and writes anything else to a file', async () => {
     const server = await listen((req, res) => {
       res.setHeader('content-type', req.url === '/text' ? 'text/event-stream' : 'application/octet-stream');
@@ -98,6 +169,11 @@ describe('express-model-gateway api', () => {
     ['a typed field that is no JSON', ['POST', '/v1/webhooks', '-F', 'url=x'], '-f url='],
     ['a number that JSON would change', ['POST', '/v1/webhooks', '-F', 'n=9007199254740993'], '--field n'],
     ['pages of what is no GET', ['POST', '/v1/webhooks', '--paginate'], '--paginate'],
+    ['a path out of the base URL', ['GET', '/../other'], '..'],
+    ['the same in other letters', ['GET', '/v1/.%2E\\other'], '..'],
+    ['a fragment', ['GET', '/v1/models#x'], '#'],
+    ['a body of a GET', ['GET', '/v1/models', '--input', '-'], '--input'],
+    ['a header that HTTP does not have', ['GET', '/v1/models', '-H', 'bad name: x'], '--header'],
     ['a file that is not there', ['POST', '/v1/webhooks', '--input', '/no/such/file'], '--input'],
   ] as const) {
     it(`refuses ${said} with exit code 2, and names what is right`, async () => {

@@ -46,7 +46,7 @@ describe('express-model-gateway deliveries and test', () => {
     await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: true, events: ['credits.low'] });
     return delivery;
   }
-  // each webhook hears of every event, so the ones of tests before go
+  // each webhook gets every event, so the ones of tests before go
   afterEach(async () => {
     const { body } = await live.call('GET', '/v1/webhooks');
     for (const { id } of body.data) await live.call('DELETE', `/v1/webhooks/${id}`);
@@ -119,6 +119,26 @@ describe('express-model-gateway deliveries and test', () => {
     expect(none.stdout).to.equal('No deliveries.\n');
     const past = await live.run('deliveries', 'list', '--webhook', webhook, '--until', '1h', '--json');
     expect(past.json).to.deep.equal({ data: [], has_more: false });
+  });
+
+  it('list says where nothing is attempted that has long been due', async () => {
+    const { id } = await attempted();
+    const { body } = await live.call('GET', `/v1/deliveries/${id}`);
+    let late = 90_000;
+    const idle = await listen((_req, res) => {
+      const due = (ms: number) => ({
+        ...body,
+        state: 'pending',
+        next_attempt_at: new Date(Date.now() - ms).toISOString(),
+      });
+      res.setHeader('content-type', 'application/json');
+      res.end(JSON.stringify({ data: [due(late), due(3_600_000)], has_more: false }));
+    });
+    const list = () => live.run('deliveries', 'list', '--base-url', idle.url);
+    expect((await list()).stdout).to.include('gateway.start()');
+    late = 5_000;
+    expect((await list()).stdout).to.not.include('gateway.start()');
+    await idle.close();
   });
 
   it('list refuses an unknown state and an invalid time', async () => {

@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { listen } from '../../../support/listen.ts';
 import { freshUri } from '../../../support/mongo.ts';
@@ -106,6 +109,20 @@ describe('express-model-gateway keys, credits and usage', () => {
     }
   });
 
+  it('keys --database says so where a gateway of another version keeps its options', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'former-'));
+    const running = { uri: freshUri(), pid: process.pid, ports: [] };
+    await writeFile(join(dataDir, 'mongo.json'), JSON.stringify(running));
+    await writeFile(join(dataDir, 'settings.json'), '{"maxWebhooks":5}\n');
+    const env = { DATA_DIR: dataDir };
+    const { code, stderr } = await command(['keys', 'list', '--database', '--user', 'usr_1'], { env });
+    await rm(dataDir, { recursive: true });
+    expect(code).to.equal(1);
+    expect(stderr)
+      .to.include(`DATA_DIR: the gateway that runs with ${dataDir} is of another version`)
+      .and.include('restart');
+  });
+
   it('budgets sets, shows and removes the budgets of an account', async () => {
     const none = await live.run('budgets', 'show', '--user', 'usr_3');
     expect(none).to.include({ code: 0, stdout: 'No budgets.\n' });
@@ -186,6 +203,18 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect((await live.run('accounts', 'list', '--prefix', 'none')).stdout).to.equal('No accounts.\n');
   });
 
+  it('accounts list shows 100 unless another limit is given', async () => {
+    const limits: (string | null)[] = [];
+    const server = await listen((req, res) => {
+      limits.push(new URL(req.url ?? '', 'http://gateway').searchParams.get('limit'));
+      res.setHeader('content-type', 'application/json').end('{"data":[],"has_more":false}');
+    });
+    await live.run('accounts', 'list', '--base-url', server.url);
+    await live.run('accounts', 'list', '--limit', '7', '--base-url', server.url);
+    await server.close();
+    expect(limits).to.deep.equal(['100', '7']);
+  });
+
   it('accounts show prints what an account has, and what it was refused', async () => {
     const { stdout } = await live.run('accounts', 'show', 'usr_2');
     expect(stdout)
@@ -222,5 +251,17 @@ describe('express-model-gateway keys, credits and usage', () => {
     const { json: status } = await live.run('status', '--json');
     expect(status).to.have.all.keys('backlog', 'processes', 'upstreams');
     expect(status.backlog).to.deep.equal((await live.call('GET', '/v1/admin/backlog')).body);
+  });
+
+  it('status asks for all three at once', async () => {
+    const waiting: (() => void)[] = [];
+    const server = await listen((req, res) => {
+      waiting.push(() => res.setHeader('content-type', 'application/json').end(`{"data":[],"path":"${req.url}"}`));
+      // nobody is answered before all have asked
+      if (waiting.length === 3) for (const answer of waiting) answer();
+    });
+    const { json: status } = await live.run('status', '--json', '--base-url', server.url);
+    await server.close();
+    expect(status).to.deep.include({ backlog: { data: [], path: '/v1/admin/backlog' }, processes: [], upstreams: [] });
   });
 });
