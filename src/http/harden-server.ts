@@ -48,7 +48,8 @@ function continueWhenRead(server: Server): void {
  * @returns the same server
  * @throws GatewayError `invalid_options`, also for a server that already listens
  */
-export function hardenServer<S extends Server>(server: S, ...former: readonly never[]): S {
+export function hardenServer<S extends Server>(server: S): S;
+export function hardenServer(server: Server, ...former: readonly object[]): Server {
   const [name] = Object.keys(former[0] ?? {});
   if (name !== undefined) refuseOption(name, `is no option any more: set it on the server, after hardenServer(server)`);
   if (server.listening) refuseOption('server', 'listens already; harden it before server.listen()');
