@@ -45,11 +45,11 @@ export interface ModelGatewayOptions<Custom extends string = string> extends Mod
    * @when providers are reached only through a proxy
    */
   readonly proxy?: string;
-  /** How model calls are tried and answered. @default each option's own */
+  /** How model calls are tried and answered. @default the defaults of its options */
   readonly modelCalls?: ModelCallOptions;
-  /** How responses are followed that upstreams make in the background. @default each option's own */
+  /** How responses are followed that upstreams make in the background. @default the defaults of its options */
   readonly background?: BackgroundOptions;
-  /** WebSockets, for realtime sessions and responses. @default each option's own */
+  /** WebSockets, for realtime sessions and responses. @default the defaults of its options */
   readonly sockets?: SocketOptions;
   /**
    * Says whose request it is, before any body is read; `null` answers 401. A principal without `scopes` may do what an
@@ -71,11 +71,11 @@ export interface ModelGatewayOptions<Custom extends string = string> extends Mod
    * like its own eight, and webhooks subscribe to them. @default {}
    */
   readonly eventTypes?: Readonly<Record<Custom, EventTypeOptions>>;
-  /** Where webhooks may be, and when they are disabled. @default each option's own */
+  /** Where webhooks may be, and when they are disabled. @default the defaults of its options */
   readonly webhooks?: WebhookOptions;
-  /** How events are delivered to webhooks, and how long they are kept. @default each option's own */
+  /** How events are delivered to webhooks, and how long they are kept. @default the defaults of its options */
   readonly deliveries?: DeliveryOptions;
-  /** What accounts may have and ask for, and what a process takes at once. @default each option's own */
+  /** What accounts may have and ask for, and what a process takes at once. @default the defaults of its options */
   readonly limits?: LimitOptions;
   /** Prepaid credits: every call is charged, and is refused when the credits are used up. @default off */
   readonly credits?: CreditOptions;

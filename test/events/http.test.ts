@@ -94,7 +94,7 @@ describe('events over HTTP', () => {
     });
   }
 
-  it('are not limited by managementRateLimit, since a billing service publishes many', async () => {
+  it('are not limited by limits.writesPerMinute, since a billing service publishes many', async () => {
     const busy = await startGateway({ limits: { writesPerMinute: 2 } });
     const statuses = [];
     for (let i = 0; i < 4; i += 1) statuses.push((await busy.call('POST', '/v1/events', event)).status);

@@ -154,7 +154,7 @@ describe('The processes that an operator sees', () => {
     });
     expect(await records().countDocuments()).to.equal(3);
     const [newest] = await records().find<{ liveUntil: Date; seenAt: Date }>({}).sort({ _id: -1 }).limit(1).toArray();
-    // three times the default `processInterval`
+    // three times the interval in which a process renews its record
     expect(Number(newest?.liveUntil) - Number(newest?.seenAt)).to.equal(30_000);
     await short.close();
     expect(await records().countDocuments()).to.equal(2);

@@ -78,7 +78,7 @@ describe('a burst of reads of one account', () => {
   });
 });
 
-describe('the option readRateLimit', () => {
+describe('the option limits.readsPerMinute', () => {
   it('limits the reads of an account in a minute, but neither its writes nor other accounts', async () => {
     const live = await startGateway({ limits: { readsPerMinute: 3 } });
     try {
