@@ -1,5 +1,6 @@
 import type { ModelGateway } from './gateway/model-gateway.ts';
 import { openGateway } from './gateway/open.ts';
+import { fixed } from './options/fixed.ts';
 import type { ModelGatewayOptions } from './options/options.ts';
 import { resolveOptions } from './options/resolve.ts';
 
@@ -13,5 +14,5 @@ export type { ModelGateway } from './gateway/model-gateway.ts';
 export async function createModelGateway<Custom extends string = never>(
   given: ModelGatewayOptions<Custom>,
 ): Promise<ModelGateway<Custom>> {
-  return openGateway(resolveOptions(given));
+  return openGateway(resolveOptions(given), fixed);
 }

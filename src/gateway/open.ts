@@ -3,7 +3,7 @@ import { modelConnection, openDatabase, requireReplicaSet } from '../mongo/conne
 import { openingFailure } from '../mongo/connection/open-failure.ts';
 import { prepareSchema } from '../mongo/schema/prepare-schema.ts';
 import { addGauges } from '../operator/gauges.ts';
-import { type Fixed, fixed } from '../options/fixed.ts';
+import type { Fixed } from '../options/fixed.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { Sockets } from '../sockets/sockets.ts';
 import { everyIndex } from './collections.ts';
@@ -15,16 +15,16 @@ import { createClose } from './shutdown.ts';
 
 /**
  * Opens the database, builds the indexes or checks them, joins the parts.
- * @param values what is the same in every gateway, but for tests
+ * @param fixed what is the same in every gateway, but for tests
  * @throws GatewayError `invalid_options` if the database is none that a gateway can use
  */
-export async function openGateway(options: ResolvedOptions, values: Fixed = fixed): Promise<ModelGateway> {
+export async function openGateway(options: ResolvedOptions, fixed: Fixed): Promise<ModelGateway> {
   const database = await openDatabase(options.mongo, options.logger);
   const access = createDatabaseAccess(database.connection, options.logger);
   try {
     const hasTransactions = await requireReplicaSet(database.connection, options);
     const connection = modelConnection(database.connection);
-    return await join(options, values, { ...database, connection, access, hasTransactions });
+    return await join(options, fixed, { ...database, connection, access, hasTransactions });
   } catch (error) {
     access.close();
     await database.close();
@@ -33,8 +33,8 @@ export async function openGateway(options: ResolvedOptions, values: Fixed = fixe
 }
 
 /** Joins the services of a gateway with its router, and prepares the database for them. */
-async function join(options: ResolvedOptions, values: Fixed, database: OpenDatabase): Promise<ModelGateway> {
-  const services = createServices(options, values, database);
+async function join(options: ResolvedOptions, fixed: Fixed, database: OpenDatabase): Promise<ModelGateway> {
+  const services = createServices(options, fixed, database);
   const { access, models, keys, webhooks, accounting, events, eventHistory, deliveries } = services;
   const { backgroundResponses, notifications, metrics, processRecord } = services;
   const prefix = options.collectionPrefix;
@@ -43,7 +43,7 @@ async function join(options: ResolvedOptions, values: Fixed, database: OpenDatab
   await prepareSchema(schema, options);
   const sockets = new Sockets({
     ...options,
-    maxSocketMessageBytes: values.socketMessageBytes,
+    maxSocketMessageBytes: fixed.socketMessageBytes,
     maxSockets: options.sockets.maxPerAccount,
     socketIdleTimeout: options.sockets.idleTimeout,
     relaying: services.sessions,

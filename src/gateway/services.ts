@@ -263,7 +263,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     backgroundResponses,
     ...options.modelCalls,
     idempotencySecret: sealer.derive('upstream idempotency keys'),
-    propagateTrace: options.tracing.propagateToUpstreams === true,
+    propagateTrace: options.tracing.propagateToUpstreams,
   });
   const secrets = new RealtimeSecrets({
     stored: createStoredSecrets({ objects: models.stored, database: access }),

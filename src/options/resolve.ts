@@ -7,10 +7,12 @@ import { checkQuotaObject, checkRows, isGroupOfAll, type OptionPath, rowsIn } fr
 
 /**
  * Checks the options and fills in the defaults.
- * @param values what is the same in every gateway, but for tests
  * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
  */
-export function resolveOptions(given: ModelGatewayOptions, values: Fixed = fixed): ResolvedOptions {
+export function resolveOptions(
+  given: ModelGatewayOptions,
+  { socketMessageBytes }: Pick<Fixed, 'socketMessageBytes'> = fixed,
+): ResolvedOptions {
   const rows = rowsIn();
   const names = rows.map(([name]) => name);
   for (const name of Object.keys(given)) {
@@ -18,7 +20,7 @@ export function resolveOptions(given: ModelGatewayOptions, values: Fixed = fixed
   }
   const options = withDefaults(given, given) as ResolvedOptions;
   checkRows({ ...options });
-  checkTogether(options, values);
+  checkTogether(options, socketMessageBytes);
   return Object.freeze({ ...options, logger: faultTolerant(options.logger) });
 }
 
@@ -37,7 +39,7 @@ function withDefaults(options: object, given: ModelGatewayOptions, group?: Optio
 }
 
 /** What is right only with other options. */
-function checkTogether(options: ResolvedOptions, { socketMessageBytes }: Fixed): void {
+function checkTogether(options: ResolvedOptions, socketMessageBytes: number): void {
   const { usage, quotas, credits } = options;
   if (typeof quotas?.perUser === 'object' && quotas.perUser.unit === 'credits' && credits === undefined) {
     refuseOption('quotas.perUser.unit', "'credits' needs the option credits, for its prices");

@@ -3,7 +3,7 @@ import express from 'express';
 import type { Connection } from 'mongoose';
 import { openGateway } from '../../src/gateway/open.ts';
 import { type Logger, type ModelGateway, type ModelGatewayOptions, scopes } from '../../src/index.ts';
-import { type Fixed, fixed } from '../../src/options/fixed.ts';
+import { type Fixed, fixed as usual } from '../../src/options/fixed.ts';
 import { resolveOptions } from '../../src/options/resolve.ts';
 import { listen } from './listen.ts';
 import { silentLogger } from './logger.ts';
@@ -38,11 +38,11 @@ export type TestOptions = Partial<ModelGatewayOptions> & { readonly fixed?: Part
 
 /** A gateway that nobody serves and that makes no deliveries yet, with these options and {@link loopbackOptions}. */
 export async function createGateway(options: TestOptions & Pick<ModelGatewayOptions, 'mongo'>): Promise<ModelGateway> {
-  const { fixed: replaced, ...given } = options;
-  const values = { ...fixed, ...replaced };
+  const { fixed: _, ...given } = options;
+  const fixed = { ...usual, ...options.fixed };
   const webhooks = { ...loopbackOptions.webhooks, ...given.webhooks };
   const all = { secretKeys: [newSecretKey()], ...loopbackOptions, ...given, webhooks };
-  return openGateway(resolveOptions(all, values), values);
+  return openGateway(resolveOptions(all, fixed), fixed);
 }
 
 /** Starts a gateway and serves it; with `mongo`, in that database. */
