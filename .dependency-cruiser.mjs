@@ -59,7 +59,7 @@ const arrows = {
     webhooks webhooks/recorder.ts events deliveries stored/model.ts`,
 
   receiver: 'api.d.ts deliveries/signature.ts webhooks/pasted-secret.ts',
-  'dashboard/page': 'api.d.ts http/json/exact-number.ts',
+  'dashboard/page': 'api.d.ts http/json/exact-number.ts openapi/described-code.ts',
   dashboard: 'errors.ts version.ts options openapi http',
 
   // These join the folders. The command uses the package as a host does.

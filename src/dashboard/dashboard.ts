@@ -89,6 +89,12 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
     const headers = { 'cache-control': 'no-store' };
     sendReply(req, res, { status: 200, body: { user_id: userId, scopes, via, ...limits }, headers });
   });
+  const describedCodes = jsonFile({ data: describeCodes(sharedSpec()) });
+  const errorCodes = answer(async (req, res) => {
+    // they are of an API that may not be public
+    await authenticator.byKeyOrSession(req);
+    sendFile(req, res, describedCodes);
+  });
   const filesOf =
     (find: FindFile, setHeaders: SetHeaders): express.RequestHandler =>
     (req, res, next) => {
@@ -97,9 +103,8 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
       else next();
     };
 
-  const findCodes = jsonFile('/errors.json', { data: describeCodes(sharedSpec()) });
   const below = express.Router({ caseSensitive: true });
-  for (const find of [findPage, findCodes]) below.use(filesOf(find, setPageHeaders));
+  below.use(filesOf(findPage, setPageHeaders));
   if (reference) {
     const findReference = loadFiles('reference', (assets) => referenceDocument(assets, `../${root}`));
     below.all('/reference', redirectTo('reference/')).use('/reference', filesOf(findReference, setReferenceHeaders));
@@ -108,6 +113,7 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
   router
     .all(path, redirectTo(`${path.slice(path.lastIndexOf('/') + 1)}/`))
     .all(`${path}/session`, session)
+    .all(`${path}/errors.json`, errorCodes)
     .use(path, below);
   addApi(router, authenticator.byKey);
 }

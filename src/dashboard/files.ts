@@ -38,10 +38,9 @@ export function loadFiles(name: PageName, documentOf: (assets: Assets) => string
 }
 
 /** A file with this value in it. */
-export function jsonFile(path: string, value: unknown): FindFile {
+export function jsonFile(value: unknown): PageFile {
   const gzipped = gzipSync(JSON.stringify(value), { level: 9 });
-  const file = { type: 'application/json; charset=utf-8', cacheControl: asksAgain, gzipped };
-  return (asked) => (asked === path ? file : undefined);
+  return { type: 'application/json; charset=utf-8', cacheControl: asksAgain, gzipped };
 }
 
 /** The script or the style of a page: its name with its hash, as `main-3f2a….js`, and its paths whatever the hash. */

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { describedName } from '../../openapi/described-code.ts';
 import type { Diagnosis, DoctorFinding } from '../doctor/diagnose.ts';
 import { CommandFailure } from '../terminal/command-failure.ts';
 import type { Style, Terminal } from '../terminal/terminal.ts';
@@ -45,8 +46,7 @@ async function explainCode(code: string, { print, paint }: Terminal, json: boole
     import('../../openapi/error-codes.ts'),
     import('../../openapi/spec.ts'),
   ]);
-  const name = code.replace(/^http_\d{3}$/, 'http_<status>');
-  const found = describeCodes(sharedSpec()).find((described) => described.code === name);
+  const found = describeCodes(sharedSpec()).find((described) => described.code === describedName(code));
   if (!found)
     throw new CommandFailure(`No error of the gateway has the code ${code}: docs/errors.md lists them all.`, 3);
   if (json) return print(toJson(found, 2));

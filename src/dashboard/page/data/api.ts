@@ -46,8 +46,8 @@ export async function readSession(key: string | null): Promise<Session> {
 }
 
 /** Every code of an error and what it means. */
-export async function readCodes(signal: AbortSignal): Promise<readonly DescribedCode[]> {
-  const response = await reach(new Request(`${pageFolder()}/errors.json`, { signal }));
+export async function readCodes(key: string | null, signal: AbortSignal): Promise<readonly DescribedCode[]> {
+  const response = await reach(new Request(`${pageFolder()}/errors.json`, { headers: authorization(key), signal }));
   return (await response.json()).data;
 }
 

@@ -1,11 +1,13 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { Api } from './api.ts';
-import type { Session } from './types.ts';
+import type { DescribedCode, Session } from './types.ts';
 
 /** Who is signed in, and the API on their behalf. */
 export interface SessionValue extends Session {
   readonly api: Api;
+  /** Every code of an error and what it means. */
+  readCodes(signal: AbortSignal): Promise<readonly DescribedCode[]>;
   signOut(): void;
   /** For an answer that says that the key or the session is no longer valid. */
   onUnauthorized(): void;

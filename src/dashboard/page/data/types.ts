@@ -15,15 +15,8 @@ export interface Session {
   readonly expires_at: string | null;
 }
 
-/** A code of an error, as `GET errors.json` describes it. */
-export interface DescribedCode {
-  readonly code: string;
-  /** HTTP; `null` for why an attempt to deliver an event failed. */
-  readonly status: number | null;
-  /** `error.type`. */
-  readonly type: string | null;
-  readonly meaning: string;
-}
+/** As `GET errors.json` describes it. */
+export type { DescribedCode } from '../../../openapi/described-code.ts';
 
 export type WebhookSummary = Schemas['WebhookSummary'];
 export type Webhook = Schemas['WebhookDetails'];

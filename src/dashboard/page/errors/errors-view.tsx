@@ -1,6 +1,7 @@
-import { readCodes } from '../data/api.ts';
+import { describedName } from '../../../openapi/described-code.ts';
 import { useQuery } from '../data/query.ts';
 import { href } from '../data/route.ts';
+import { useSession } from '../data/session.ts';
 import type { DescribedCode } from '../data/types.ts';
 import { Empty, ErrorCode, Loaded } from '../elements/states.tsx';
 import { type Column, type List, rowNames, Table } from '../elements/table.tsx';
@@ -8,6 +9,7 @@ import { Card, Facts, Heading } from '../elements/view.tsx';
 
 /** What one code means, or all of them. */
 export function ErrorsView({ code }: { code: string | undefined }) {
+  const { readCodes } = useSession();
   const query = useQuery(readCodes, 'codes');
   return (
     <>
@@ -23,8 +25,7 @@ export function ErrorsView({ code }: { code: string | undefined }) {
 const plain = (text: string) => text.replaceAll('`', '');
 
 function OneCode({ code, codes }: { code: string; codes: readonly DescribedCode[] }) {
-  const name = code.replace(/^http_\d{3}$/, 'http_<status>');
-  const described = codes.find((known) => known.code === name);
+  const described = codes.find((known) => known.code === describedName(code));
   if (!described) {
     return (
       <Empty title="No error of this gateway has this code">

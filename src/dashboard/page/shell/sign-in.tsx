@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
-import { createApiClient, readSession } from '../data/api.ts';
+import { createApiClient, readCodes, readSession } from '../data/api.ts';
 import { ApiError } from '../data/error.ts';
 import { useAction } from '../data/query.ts';
 import type { SessionValue } from '../data/session.ts';
@@ -39,6 +39,7 @@ export function useSignIn(hostSessions: boolean) {
       session: {
         ...session,
         api: createApiClient(key),
+        readCodes: (signal) => readCodes(key, signal),
         signOut: () => leave(),
         onUnauthorized: () => leave('You are not signed in any more: the key or the session has ended.'),
       },
