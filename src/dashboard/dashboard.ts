@@ -16,6 +16,8 @@ export interface DashboardDeps {
   readonly dashboard: DashboardOptions;
   /** Whether the API reference is beside the page: it shows `/v1/openapi.json`. */
   readonly reference: boolean;
+  /** Whether it is counted what accounts use. */
+  readonly usage: boolean;
   /** Whether accounts have credits. */
   readonly credits: boolean;
   readonly authenticator: Authenticator;
@@ -68,10 +70,10 @@ function rootOf(path: string): string {
  * @throws GatewayError `invalid_options` when the page has not been built
  */
 export function addDashboard(router: express.Router, deps: DashboardDeps): void {
-  const { dashboard, reference, credits, authenticator, addApi, openRequests, logger } = deps;
+  const { dashboard, reference, usage, credits, authenticator, addApi, openRequests, logger } = deps;
   const { path, authenticate } = dashboard;
   const root = rootOf(path);
-  const settings = { sessions: authenticate !== undefined, reference, credits, root };
+  const settings = { sessions: authenticate !== undefined, reference, usage, credits, root };
   const findPage = loadFiles('main', (assets) => pageDocument(assets, settings));
 
   /** Makes the middleware of one of our own paths. */

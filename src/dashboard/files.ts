@@ -86,6 +86,8 @@ interface PageSettings {
   readonly sessions: boolean;
   /** Whether the API reference is beside the page. */
   readonly reference: boolean;
+  /** Whether it is counted what accounts use. */
+  readonly usage: boolean;
   /** Whether accounts have credits. */
   readonly credits: boolean;
   /** The relative address of the router's mount point: `../`. */

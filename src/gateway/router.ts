@@ -63,10 +63,11 @@ export function createGatewayRouter(services: Services): GatewayRouter {
     logger,
   });
   const router = createRouter(logger, { models: modelPaths(spec, operations), notServed: spec['x-not-served'] });
-  const parts = { reference: options.serveOpenApi, credits: options.credits !== undefined };
+  const { serveOpenApi: reference, usage } = options;
+  const parts = { reference, usage, credits: options.credits !== undefined };
   if (dashboard) addDashboard(router, { dashboard, ...parts, authenticator, addApi, openRequests, logger });
   else addApi(router, authenticator.byKey);
   // behind the API, so that its requests do not pass these
-  if (options.serveOpenApi) addOpenApiRoutes(router, { openRequests, logger });
+  if (reference) addOpenApiRoutes(router, { openRequests, logger });
   return router;
 }

@@ -52,6 +52,16 @@ describe('the first page of the dashboard', function () {
 
   const region = (page: Page, name: string) => page.getByRole('region', { name, exact: true });
 
+  /** The paths that the page asks the API for from now on. */
+  function recordReads(page: Page): string[] {
+    const paths: string[] = [];
+    page.on('request', (request) => {
+      const [path] = /\/v1\/[^?]+/.exec(request.url()) ?? [];
+      if (path) paths.push(path);
+    });
+    return paths;
+  }
+
   /** What the command of the page sends, as a shell reads it. */
   function requestIn(command: string): { url: string; body: string } {
     const [url = '', ...rest] = [...command.matchAll(/'((?:[^']|'\\'')*)'/g)]
@@ -126,7 +136,40 @@ describe('the first page of the dashboard', function () {
     await test.getByRole('button', { name: 'Close' }).last().click();
     await steps.waitFor({ state: 'detached' });
     await region(page, 'Usage').getByText('Requests today').waitFor();
+
+    // no step comes back because what was done is gone by now
+    const { gateway } = scene.live;
+    for (const { id } of (await gateway.webhooks.list('usr_new')).webhooks)
+      await gateway.webhooks.remove('usr_new', id);
+    const asked = recordReads(page);
+    await page.reload();
+    await region(page, 'Webhooks').getByText('No webhooks yet.').waitFor();
+    expect(asked).to.not.include('/v1/api_keys');
+    expect(await steps.count()).to.equal(0);
     expect(problems).to.deep.equal([]);
+  });
+
+  it('asks for the state of ten webhooks at most, and one that is deleted meanwhile is left out', async () => {
+    const { gateway } = scene.live;
+    const { key } = await gateway.keys.create({ userId: 'usr_many', scopes: ['webhooks'] });
+    for (let i = 0; i < 12; i += 1)
+      await gateway.webhooks.create('usr_many', { url: good.url, events: ['credits.low'] });
+    const { page } = await scene.open();
+    const asked = recordReads(page);
+    let deleted: string | undefined;
+    await page.route(/\/v1\/webhooks\/wh_\w+$/, async (route) => {
+      const id = route.request().url().split('/').at(-1) ?? '';
+      deleted ??= id;
+      if (id === deleted) await gateway.webhooks.remove('usr_many', id);
+      await route.continue();
+    });
+    await page.getByLabel('API key').fill(key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    const webhooks = region(page, 'Webhooks');
+    await webhooks.getByText('Idle: 9').waitFor();
+    await webhooks.getByText('of the first 9 webhooks').waitFor();
+    expect(await webhooks.getByRole('alert').count()).to.equal(0);
+    expect(asked.filter((path) => path.startsWith('/v1/webhooks/'))).to.have.length(10);
   });
 
   it('shows what is used and left, what fails, and what the codes of errors mean', async () => {
@@ -181,5 +224,29 @@ describe('the first page of the dashboard', function () {
     await page.getByText('The account has no webhook with this id.').waitFor();
     await page.getByText('not_found_error').waitFor();
     expect(problems.filter((problem) => !problem.includes('status of 404'))).to.deep.equal([]);
+  });
+});
+
+describe('the first page of the dashboard where no usage is counted', function () {
+  closeBrowserAfterwards();
+  this.timeout(120_000);
+
+  it('has the other steps and cards', async () => {
+    const scene = await startScene({ usage: false });
+    try {
+      const { page, problems } = await scene.signIn();
+      const steps = page.getByRole('region', { name: 'Get started', exact: true });
+      await steps.getByText('1 of 3 done').waitFor();
+      expect(await steps.getByRole('heading', { level: 3 }).allTextContents()).to.deep.equal([
+        'Done: Create an API key',
+        'To do: Add a webhook',
+        'To do: Send a test event',
+      ]);
+      await page.getByText('No webhooks yet.').waitFor();
+      expect(await page.getByRole('heading', { level: 2 }).allTextContents()).to.not.include('Usage');
+      expect(problems).to.deep.equal([]);
+    } finally {
+      await scene.close();
+    }
   });
 });

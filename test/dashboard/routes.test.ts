@@ -63,6 +63,7 @@ describe("the dashboard's routes", () => {
         expect(asset.headers.get('cache-control')).to.equal('public, max-age=31536000, immutable');
       }
       expect(html).to.not.match(/<script>|<style|\sstyle=|\son\w+=/);
+      expect(html).to.include('data-usage="true"').and.include('data-credits="false"');
     });
 
     it('redirects to the address with a slash', async () => {
@@ -112,8 +113,12 @@ describe("the dashboard's routes", () => {
       expect(sizes.reduce((sum, size) => sum + size)).to.be.below(60_000);
     });
 
-    it('has what every code of an error means, of the API and of deliveries', async () => {
-      const response = await get('/hooks/dashboard/errors.json');
+    it('has what every code of an error means, of the API and of deliveries, for who is signed in', async () => {
+      for (const headers of [{}, { authorization: 'Bearer emg_wrong' }]) {
+        expect((await get('/hooks/dashboard/errors.json', headers)).status).to.equal(401);
+      }
+      expect((await get('/hooks/dashboard/errors.json', fromThePage)).status).to.equal(200);
+      const response = await get('/hooks/dashboard/errors.json', { authorization: `Bearer ${key}` });
       expect(response.headers.get('content-type')).to.equal('application/json; charset=utf-8');
       const { data } = (await response.json()) as { data: { code: string; meaning: string }[] };
       expect(data).to.deep.include({
@@ -287,6 +292,7 @@ describe('the dashboard in a host of its own', () => {
       mongo: database.connection,
       dashboard: { path: '/dashboard' },
       serveOpenApi: false,
+      usage: false,
     });
     const server = await listen(
       express4()
@@ -298,12 +304,14 @@ describe('the dashboard in a host of its own', () => {
       expect(page.url).to.equal(`${server.url}/deep/down/dashboard/`);
       expect(page.headers.get('content-security-policy')).to.match(/^default-src 'none';/);
       const html = await page.text();
-      expect(html).to.include('data-reference="false"');
+      expect(html).to.include('data-reference="false"').and.include('data-usage="false"');
       expect((await fetch(`${page.url}reference/`)).status).to.equal(404);
       const [, script] = /src="([^"]+)"/.exec(html) ?? [];
       expect((await fetch(new URL(script ?? '', page.url))).status).to.equal(200);
+      expect((await fetch(`${page.url}errors.json`)).status).to.equal(401);
       const { key } = await gateway.keys.create({ userId: 'usr_1' });
       const headers = { authorization: `Bearer ${key}` };
+      expect((await fetch(`${page.url}errors.json`, { headers })).status).to.equal(200);
       expect((await fetch(`${page.url}session`, { headers })).status).to.equal(200);
       expect((await fetch(`${page.url}v1/webhooks`, { headers })).status).to.equal(200);
     } finally {

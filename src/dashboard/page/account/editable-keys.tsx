@@ -42,7 +42,7 @@ export function EditableKeys({ mayControl, update, revoke, onClose, children }: 
     head: <span class="visually-hidden">Actions</span>,
     class: 'cell-end',
     cell: (apiKey) =>
-      keyStatus(apiKey).words === 'Good' &&
+      keyStatus(apiKey).shape === 'good' &&
       mayControl(apiKey) && (
         <span class="wrap end">
           {!has_budgets && (

@@ -53,10 +53,11 @@ export async function readCodes(key: string | null, signal: AbortSignal): Promis
 
 /** What the gateway says of itself in the page's document. */
 export function gatewaySettings() {
-  const { signIn, reference, credits, root = '' } = document.getElementById('app')?.dataset ?? {};
+  const { signIn, reference, usage, credits, root = '' } = document.getElementById('app')?.dataset ?? {};
   return {
     hasSessions: signIn === 'session',
     hasReference: reference === 'true',
+    hasUsage: usage === 'true',
     hasCredits: credits === 'true',
     /** Where the API is, as OpenAI's clients want it: with `/v1`. */
     baseUrl: new URL(`${root}v1`, window.location.href).href,

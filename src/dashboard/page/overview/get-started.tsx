@@ -13,8 +13,10 @@ import { Code } from '../elements/view.tsx';
 import { TestEvent } from '../webhooks/test-event.tsx';
 import { CreateWebhook } from '../webhooks/webhook-form.tsx';
 
-/** What has been done of the first steps; `undefined` for a step that this session may not make. */
+/** What has been done of the first steps; `undefined` for a step that this session may not make, or that could not be asked for. */
 interface Progress {
+  /** Whether all could be asked for. */
+  readonly isWhole: boolean;
   readonly hasKey: boolean | undefined;
   readonly hasCalled: boolean | undefined;
   readonly webhooks: readonly WebhookSummary[] | undefined;
@@ -22,33 +24,50 @@ interface Progress {
 }
 
 async function readProgress(api: Api, scopes: readonly string[], signal: AbortSignal): Promise<Progress> {
-  const [keys, usage, webhooks, deliveries] = await Promise.all([
-    scopes.includes('keys') ? read(api, '/v1/api_keys', { query: { limit: 100 } }, signal) : undefined,
-    scopes.includes('models') ? read(api, '/v1/usage', { query: { group_by: 'model' } }, signal) : undefined,
-    scopes.includes('webhooks') ? read(api, '/v1/webhooks', { query: { limit: 100 } }, signal) : undefined,
-    scopes.includes('webhooks') ? read(api, '/v1/deliveries', { query: { limit: 1 } }, signal) : undefined,
+  const may = (scope: string) => scopes.includes(scope);
+  const unread = () => null;
+  const reads = await Promise.all([
+    may('keys') ? read(api, '/v1/api_keys', { query: { limit: 100 } }, signal).catch(unread) : undefined,
+    may('models') && gatewaySettings().hasUsage
+      ? read(api, '/v1/usage', { query: { group_by: 'model' } }, signal).catch(unread)
+      : undefined,
+    may('webhooks') ? read(api, '/v1/webhooks', { query: { limit: 100 } }, signal).catch(unread) : undefined,
+    may('webhooks') ? read(api, '/v1/deliveries', { query: { limit: 1 } }, signal).catch(unread) : undefined,
   ]);
+  const [keys, usage, webhooks, deliveries] = reads;
   return {
-    hasKey: keys?.data.some((key) => keyStatus(key).words === 'Good' && key.scopes.includes('models')),
+    isWhole: !reads.includes(null),
+    hasKey: keys?.data.some((key) => keyStatus(key).shape === 'good' && key.scopes.includes('models')),
     hasCalled: usage?.data.some(({ requests }) => requests > 0),
     webhooks: webhooks?.data,
-    hasDelivery: deliveries && deliveries.data.length > 0,
+    hasDelivery: deliveries ? deliveries.data.length > 0 : undefined,
   };
 }
 
-const isDone = ({ hasKey, hasCalled, webhooks, hasDelivery }: Progress) =>
-  [hasKey, hasCalled, webhooks && webhooks.length > 0, hasDelivery].every((done) => done !== false);
+const isToDo = ({ hasKey, hasCalled, webhooks, hasDelivery }: Progress) =>
+  [hasKey, hasCalled, webhooks && webhooks.length > 0, hasDelivery].includes(false);
+
+const isDone = (progress: Progress) => progress.isWhole && !isToDo(progress);
 
 const closedName = 'gateway-get-started';
 
 /** What to do first in an account that has nothing yet, until all of it is done. */
 export function GetStarted() {
+  const { user_id, scopes } = useSession();
+  // what an account has done long ago is not listed for ever
+  const doneName = ['gateway-get-started-done', user_id, ...scopes].join(' ');
+  const [wasDone] = useState(() => localStorage.getItem(doneName) !== null);
+  return wasDone ? null : <FirstSteps onDone={() => localStorage.setItem(doneName, 'done')} />;
+}
+
+function FirstSteps({ onDone }: { onDone: () => void }) {
   const { api, scopes } = useSession();
-  const { data, reload } = useQuery(
-    (signal) => readProgress(api, scopes, signal),
-    'progress',
-    (progress) => (isDone(progress) ? null : refreshEvery),
-  );
+  const readSteps = async (signal: AbortSignal) => {
+    const progress = await readProgress(api, scopes, signal);
+    if (isDone(progress)) onDone();
+    return progress;
+  };
+  const { data, reload } = useQuery(readSteps, 'progress', (progress) => (isDone(progress) ? null : refreshEvery));
   const [keyDialog, createKey] = useDialog((close) => <CreateKey onClose={close} />, reload);
   const [webhookDialog, addWebhook] = useDialog((close) => <CreateWebhook onClose={close} />, reload);
   const [testDialog, sendTest] = useDialog<WebhookSummary>(
@@ -57,7 +76,7 @@ export function GetStarted() {
   );
   return (
     <>
-      {data && !isDone(data) && <Steps progress={data} {...{ createKey, addWebhook, sendTest }} />}
+      {data && isToDo(data) && <Steps progress={data} {...{ createKey, addWebhook, sendTest }} />}
       {keyDialog}
       {webhookDialog}
       {testDialog}

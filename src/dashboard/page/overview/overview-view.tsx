@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { daysBetween, measures } from '../account/usage-series.ts';
 import { dayBefore, UsageChart } from '../account/usage-view.tsx';
 import { type Api, gatewaySettings, read } from '../data/api.ts';
+import { asApiError } from '../data/error.ts';
 import { useQuery, useRead } from '../data/query.ts';
 import { href } from '../data/route.ts';
 import { useSession } from '../data/session.ts';
@@ -28,7 +29,7 @@ export function OverviewView() {
     <>
       <Heading title="Overview" />
       <GetStarted />
-      {scopes.includes('models') && <UsageCard />}
+      {scopes.includes('models') && gatewaySettings().hasUsage && <UsageCard />}
       {scopes.includes('webhooks') && <Failures />}
     </>
   );
@@ -108,26 +109,40 @@ function Chart({ lines, days }: { lines: readonly UsageLine[]; days: readonly st
   return <UsageChart days={days} series={series} label="Requests by day" nameOf={(name) => name} />;
 }
 
-/** Of so many webhooks the state is asked for. */
-const maxWebhooks = 50;
+/** Of so many webhooks the state is asked for, of each by a read of its own. */
+const maxStates = 10;
+/** Milliseconds. */
+const refreshStatesEvery = 120_000;
+
+/** A webhook with its state; `undefined` when it has been deleted meanwhile. */
+async function readWebhook(api: Api, id: string, signal: AbortSignal): Promise<Webhook | undefined> {
+  try {
+    return await read(api, '/v1/webhooks/{id}', { path: { id } }, signal);
+  } catch (error) {
+    if (asApiError(error).status === 404) return undefined;
+    throw error;
+  }
+}
 
 async function readWebhooks(api: Api, signal: AbortSignal) {
-  const { data, has_more } = await read(api, '/v1/webhooks', { query: { limit: maxWebhooks } }, signal);
-  const states = data.map(({ id }) => read(api, '/v1/webhooks/{id}', { path: { id } }, signal));
-  return { webhooks: await Promise.all(states), isMore: has_more };
+  const { data, has_more } = await read(api, '/v1/webhooks', { query: { limit: 50 } }, signal);
+  const states = await Promise.all(data.slice(0, maxStates).map(({ id }) => readWebhook(api, id, signal)));
+  return {
+    listed: data,
+    webhooks: states.filter((webhook) => webhook !== undefined),
+    isMore: has_more === true || data.length > maxStates,
+  };
 }
 
 function Failures() {
   const { api } = useSession();
-  const query = useQuery((signal) => readWebhooks(api, signal), 'webhooks', refreshEvery);
+  const query = useQuery((signal) => readWebhooks(api, signal), 'webhooks', refreshStatesEvery);
   return (
     <>
       <Card id="webhooks" title="Webhooks" aside={<a href={href(['webhooks'])}>All webhooks</a>}>
-        <Loaded query={query}>
-          {({ webhooks, isMore }) => <WebhookStates webhooks={webhooks} isMore={isMore === true} />}
-        </Loaded>
+        <Loaded query={query}>{({ webhooks, isMore }) => <WebhookStates webhooks={webhooks} isMore={isMore} />}</Loaded>
       </Card>
-      <FailedDeliveries webhooks={query.data?.webhooks ?? []} />
+      <FailedDeliveries webhooks={query.data?.listed ?? []} />
     </>
   );
 }
