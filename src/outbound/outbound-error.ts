@@ -22,7 +22,7 @@ export interface OutboundDetails {
   readonly reusedSocket?: boolean;
   /** Whether the receiver certainly has not read the whole request. If `false`, nothing is known. @default false */
   readonly isUnsent?: boolean;
-  /** The final status of a response whose head is not valid otherwise. @default it had none, or the head is valid */
+  /** The final status of a response whose head is not valid otherwise, or that is none of those asked for. @default it had none, or the head is valid */
   readonly status?: number | undefined;
   readonly cause?: unknown;
 }

@@ -73,7 +73,9 @@ async function fetchList(upstream: Upstream): Promise<Model[] | undefined> {
   const { status } = response;
   if (status !== 200) response.data.destroy();
   if (status === 404 || status === 405 || status === 501) return undefined;
-  if (status !== 200) throw new OutboundError('invalid_response', `the list of models was answered ${status}`);
+  if (status !== 200) {
+    throw new OutboundError('invalid_response', `the list of models was answered ${status}`, { status });
+  }
   const { bytes, whole } = await collect(response.data, listLimit);
   if (!whole) {
     response.data.destroy();
@@ -192,7 +194,8 @@ export class ModelList {
       const error = classify(answer.reason);
       failures.push(error);
       const upstream = this.#byPriority[i]?.name;
-      this.#logger.warn('an upstream is left out of the list of models', { upstream, code: error.code });
+      const { code, status } = error;
+      this.#logger.warn('an upstream is left out of the list of models', { upstream, code, status });
       return [];
     });
     this.#freshUntil = Date.now() + (failures.length > 0 ? this.#lifetime / 10 : this.#lifetime);

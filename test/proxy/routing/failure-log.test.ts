@@ -39,4 +39,14 @@ describe('an upstream that fails', () => {
     await ask();
     expect(told().slice(2)).to.deep.equal([{ message: 'an upstream fails', upstream: 'up', url, reason: 'reset' }]);
   });
+
+  it('is left out of the list of models, and the log has the status that it answered', async () => {
+    account.upstream.script = json(500, { error: { message: 'Out of order' } });
+    expect(await account.client.models.list().catch((error) => error)).to.include({ status: 502 });
+    expect(logger.lines.find(({ message }) => message.includes('left out'))?.fields).to.deep.equal({
+      upstream: 'up',
+      code: 'invalid_response',
+      status: 500,
+    });
+  });
 });
