@@ -34,6 +34,9 @@ export const fixtureOptions = {
   eventTypes: { 'order.shipped': { schema: { type: 'object' }, example: { order: 1 } } },
 } satisfies Partial<ModelGatewayOptions>;
 
+/** What is fixed in every other gateway. */
+export const fixtureFixed = { limitEventWindow: 100 };
+
 /** Reads every collection of a gateway. */
 export async function dump(connection: Connection, about: Pick<Fixture, 'secretKey' | 'apiKey' | 'webhookSecret'>) {
   const names = (await connection.listCollections()).map(({ name }) => name).sort();

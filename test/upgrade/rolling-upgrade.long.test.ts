@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'chai';
-import { createModelGateway, GatewayError, type ModelGateway } from '../../src/index.ts';
+import { GatewayError, type ModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
-import { loopbackOptions } from '../support/gateway.ts';
+import { createGateway, loopbackOptions } from '../support/gateway.ts';
 import { newId } from '../support/ids.ts';
 import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { packageVersion } from '../support/version.ts';
-import { type Fixture, fixtureOptions, prefix, restore } from './fixture.ts';
+import { type Fixture, fixtureFixed, fixtureOptions, prefix, restore } from './fixture.ts';
 import { type Build, buildNewer, newField, newIndex, type Release } from './newer-version.ts';
 
 type Stored = Readonly<Record<string, unknown>> & { readonly _id: string };
@@ -18,6 +18,8 @@ const userId = 'usr_1';
 const type = 'order.shipped';
 /** Longer than the wait of the delivery that is to be tried again. */
 const twoHours = 7_200_000;
+/** A gateway of this version. */
+const createOlder = (options: ModelGatewayOptions) => createGateway({ ...options, fixed: fixtureFixed });
 /** A field of every document of the fixture that this version does not know. */
 const unknown = { kept: ['as', 'it', 'is'] };
 
@@ -75,7 +77,7 @@ describe('Two versions at once, on a database that this version wrote', function
   }
 
   /** A gateway with a connection of its own, as a process has. */
-  async function start(indexes: 'build' | 'check', create = createModelGateway): Promise<ModelGateway> {
+  async function start(indexes: 'build' | 'check', create = createOlder): Promise<ModelGateway> {
     const gateway = await create({
       ...loopbackOptions,
       ...fixtureOptions,

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import type { ModelGateway } from '../../src/index.ts';
 import { verifySignature } from '../../src/receiver/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
-import { loopbackOptions } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { type Listening, listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { packageVersion } from '../support/version.ts';
-import { type Fixture, fixtureOptions, prefix, restore } from './fixture.ts';
+import { type Fixture, fixtureFixed, fixtureOptions, prefix, restore } from './fixture.ts';
 
 const folder = new URL('fixtures/', import.meta.url);
 /** Longer than the wait of the delivery that is to be tried again. */
@@ -30,9 +30,9 @@ for (const file of readdirSync(folder)) {
       const text = readFileSync(new URL(file, folder), 'utf8');
       fixture = await restore(database.connection, text, new URL(receiver.url).origin, twoHours);
       const secretKeys = [fixture.secretKey];
-      gateway = await createModelGateway({
-        ...loopbackOptions,
+      gateway = await createGateway({
         ...fixtureOptions,
+        fixed: fixtureFixed,
         mongo: database.connection,
         secretKeys,
       });

@@ -12,7 +12,7 @@ import { listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 import { packageVersion } from '../support/version.ts';
-import { dump, fixtureOptions, prefix, receiverInFixture } from './fixture.ts';
+import { dump, fixtureFixed, fixtureOptions, prefix, receiverInFixture } from './fixture.ts';
 
 const webhookSecret = 'the secret of a fixture';
 const [secretKey, userId] = [newSecretKey(), 'usr_1'];
@@ -29,7 +29,7 @@ const options = {
   secretKeys: [secretKey],
   upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
 };
-const gateway = await createGateway({ ...options, fixed: { limitEventWindow: 100 } });
+const gateway = await createGateway({ ...options, fixed: fixtureFixed });
 const server = await listen((req, res) => gateway.router(req, res));
 await gateway.start();
 
