@@ -19,9 +19,9 @@ const gateway = await createModelGateway({
   mongo: connection,
   secretKeys: [secretKey],
   webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
-  limits: { webhooks: 100_000, writesPerMinute: 1_000_000, readsPerMinute: 1_000_000 },
   logger: { info() {}, warn() {}, error: console.error },
   ...gatewayOptions,
+  limits: { webhooks: 100_000, writesPerMinute: 1_000_000, readsPerMinute: 1_000_000, ...gatewayOptions.limits },
 });
 const server = hardenServer(createServer(express().use(gateway.router)));
 await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -120,8 +120,8 @@ async function gateway(serve, options) {
     secretKeys,
     upstreams,
     collectionPrefix: `${variant}_`,
-    sockets: { maxPerAccount: 2_000 },
     ...options,
+    sockets: { maxPerAccount: 2_000, ...options?.sockets },
   });
   // what a process that counts does beside its calls belongs to their cost
   if (options) await product.start();

@@ -13,8 +13,8 @@ describe('A delivery that is resent', () => {
   let receiver: TestReceiver;
   let webhookId: string;
 
-  async function start(retryDelays: number[], options = {}) {
-    scene = await startScene({ deliveries: { retryDelays }, ...options });
+  async function start(retryDelays: number[]) {
+    scene = await startScene({ deliveries: { retryDelays } });
     webhookId = await scene.webhook(receiver.url);
   }
   const resend = (id: string) => scene.call('POST', `/v1/deliveries/${id}/resend`);
