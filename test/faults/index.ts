@@ -55,14 +55,12 @@ async function main(): Promise<Row[]> {
     receivers,
     values.soak ? soakedManners : manners,
   );
-  const entry = new URL('../../dist/index.mjs', import.meta.url).href;
   const disturbances = createDisturbances();
   cluster.onElection(disturbances.elected);
   const upstream = await startModelUpstream(random);
   const workers = startWorkers(
     await compileWorker(),
     {
-      entry,
       uri: `${cluster.uri}&appName=faults-worker&monitorCommands=true`,
       secretKey,
       retryDelays,

@@ -1,7 +1,8 @@
 import { createServer } from 'node:http';
 import express from 'express';
-import type { ModelGateway } from '../../../src/index.ts';
+import { GatewayError, hardenServer, type ModelGateway } from '../../../src/index.ts';
 import { openDatabase } from '../../../src/mongo/connection/connection.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { listenOn } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { moneyOptions, type UpstreamUrls } from '../money/options.ts';
@@ -10,8 +11,6 @@ import type { Control } from './workers.ts';
 
 /** What a worker process is told, as JSON in PROCESS_CONFIG. */
 export interface WorkerConfig {
-  /** Where the package is loaded from: compiled, so that a new worker is there at once. */
-  readonly entry: string;
   readonly uri: string;
   readonly secretKey: string;
   readonly retryDelays: readonly number[];
@@ -42,17 +41,14 @@ export interface DisarmedMessage {
 }
 
 const config = JSON.parse(process.env.PROCESS_CONFIG ?? '{}') as WorkerConfig;
-const { createModelGateway, GatewayError, hardenServer } = (await import(
-  config.entry
-)) as typeof import('../../../src/index.ts');
 /** As a gateway opens its own, whose commands nobody else can watch. */
 const { connection } = await openDatabase(config.uri, silentLogger);
-const gateway: ModelGateway = await createModelGateway({
+const gateway: ModelGateway = await createGateway({
   mongo: connection,
   secretKeys: [config.secretKey],
-  webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
   deliveries: { retryDelays: config.retryDelays, sweepInterval: 500 },
-  logger: silentLogger,
+  // some windows end while the suite runs
+  fixed: { limitEventWindow: 10_000 },
   ...moneyOptions(config.upstreams),
 });
 await gateway.start();
