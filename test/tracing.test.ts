@@ -60,7 +60,7 @@ describe('Traces', () => {
       mongo: database.connection,
       secretKeys: [newSecretKey()],
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, apiKey: 'canary-upstream-key' }],
-      deliveries: { retryDelays: [20] },
+      retryDelays: [20],
     };
     api = await createModelGateway({ ...options, tracing: { propagateToUpstreams: true } });
     worker = await createModelGateway({ ...options, tracing: { propagateToReceivers: true } });

@@ -34,9 +34,7 @@ export interface FanOutObserver {
 }
 
 /** Durations are milliseconds. */
-export interface FanOutDeps
-  extends Pick<ResolvedOptions['deliveries'], 'retryDelays'>,
-    Pick<ResolvedOptions, 'logger'> {
+export interface FanOutDeps extends Pick<ResolvedOptions, 'retryDelays' | 'logger'> {
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
   readonly claims: Pick<Claims, 'first' | 'store'>;
   readonly scheduler: Pick<Scheduler, 'isWorking' | 'first' | 'look'>;

@@ -4,8 +4,8 @@ import { type AttemptResult, type Next, startOf } from './claims.ts';
 import type { Claim } from './model.ts';
 
 /** When failed attempts are made again. */
-type Deliveries = ResolvedOptions['deliveries'];
-export type RetryRules = Pick<Deliveries, 'retryDelays'> & Partial<Pick<Deliveries, 'honorRetryAfter'>>;
+export type RetryRules = Pick<ResolvedOptions, 'retryDelays'> &
+  Partial<Pick<ResolvedOptions['deliveries'], 'honorRetryAfter'>>;
 
 /** What follows a scheduled attempt. */
 export function nextAfter(

@@ -22,7 +22,7 @@ export interface GatewayNotifications {
    * webhook that is deleted before is not told of again.
    */
   readonly 'webhook.recovered': RecoveredWebhook;
-  /** The gateway has disabled a webhook, by `webhooks.disableAfterDays` or `webhooks.disableOnGone`. */
+  /** The gateway has disabled a webhook, by `deliveries.disableAfterDays` or `deliveries.disableOnGone`. */
   readonly 'webhook.disabled': DisabledWebhook;
 }
 

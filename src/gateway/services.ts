@@ -63,7 +63,7 @@ export type OpenDatabase = Database & {
 function createBase(options: ResolvedOptions, fixed: Fixed, database: OpenDatabase) {
   const { connection, access } = database;
   const { logger } = options;
-  const { allowPrivateNetworks } = options.webhooks;
+  const { allowPrivateNetworks } = options;
   const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
   const networks = parseNetworks(allowPrivateNetworks);
   if (networks.length > 0) logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
@@ -94,7 +94,7 @@ function createWebhooks({ options, models, catalogue, notifications, networks }:
     webhooks: models.webhooks,
     sealer,
     catalogueTypes: catalogue.types,
-    rules: { allowHttp: options.webhooks.allowHttp, networks },
+    rules: { allowHttp: options.allowHttp, networks },
     maxWebhooks: options.limits.webhooks,
   });
   const health = createHealthService({
@@ -111,7 +111,7 @@ function createWebhooks({ options, models, catalogue, notifications, networks }:
       healths: models.health,
       webhooks,
       onDisabled: (webhook) => notifications.emit('webhook.disabled', webhook),
-      options: options.webhooks,
+      options: options.deliveries,
       logger,
     }),
     interval: 1_000,
@@ -138,11 +138,11 @@ function createEvents(base: Base, { webhooks, health }: ReturnType<typeof create
     forDelivery: webhooks.forDelivery,
     urlOf: webhooks.urlOf,
     clients: {
-      allowHttp: options.webhooks.allowHttp,
+      allowHttp: options.allowHttp,
       allowAddress: (address) => isAllowedAddress(address, networks),
-      proxy: options.webhooks.proxy,
+      proxy: options.deliveries.proxy,
     },
-    options: { ...options.deliveries, collectionPrefix, tracing, logger },
+    options: { ...options.deliveries, retryDelays: options.retryDelays, collectionPrefix, tracing, logger },
     userAgent: `express-model-gateway/${readVersion()}`,
     onAttempt(attempt) {
       health.record(attempt);
@@ -185,7 +185,7 @@ function createKeys(
   return createKeyService({
     keys: models.keys,
     maxKeys: options.limits.apiKeys,
-    gracePeriod: options.keyGracePeriod,
+    gracePeriod: options.modelCalls.keyGracePeriod,
     publish,
     transaction,
     ...(budgets && { budgets: budgets.ofKeys }),

@@ -12,7 +12,7 @@ import type {
   TracingOptions,
 } from './process.ts';
 import type { UpstreamOptions } from './upstreams.ts';
-import type { DeliveryOptions, EventTypeOptions, WebhookOptions } from './webhooks.ts';
+import type { DeliveryOptions, EventTypeOptions } from './webhooks.ts';
 
 export type * from './accounts.ts';
 export type { Logger } from './logger.ts';
@@ -71,9 +71,21 @@ export interface ModelGatewayOptions<Custom extends string = string> extends Mod
    * like its own eight, and webhooks subscribe to them. @default {}
    */
   readonly eventTypes?: Readonly<Record<Custom, EventTypeOptions>>;
-  /** Where webhooks may be, and when they are disabled. @default the defaults of its options */
-  readonly webhooks?: WebhookOptions;
-  /** How events are delivered to webhooks, and how long they are kept. @default the defaults of its options */
+  /**
+   * Whether webhooks may be plain http. If false, attempts of one that was registered before fail with `http_not_allowed`.
+   * @default false, whatever NODE_ENV says
+   * @when receivers are in your own network, or you develop one
+   */
+  readonly allowHttp?: boolean;
+  /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] @when receivers are in your own network, or you develop one */
+  readonly allowPrivateNetworks?: readonly string[];
+  /**
+   * The waits before attempts 2, 3, …; at most five, each counted from the end of the attempt before.
+   * @default 1 min, 5 min, 30 min, 2 h, 8 h
+   * @when your customers' receivers are back sooner, or must be given up sooner
+   */
+  readonly retryDelays?: readonly number[];
+  /** How else events are delivered, how long they are kept, and when webhooks are disabled. @default the defaults of its options */
   readonly deliveries?: DeliveryOptions;
   /** What accounts may have and ask for, and what a process takes at once. @default the defaults of its options */
   readonly limits?: LimitOptions;
@@ -101,12 +113,6 @@ export interface ModelGatewayOptions<Custom extends string = string> extends Mod
    * @when your platform gives a process more time to end, or less
    */
   readonly drainTimeout?: number;
-  /**
-   * How long a key that this process has checked may still make model calls while the database does not answer. A key
-   * that is revoked elsewhere meanwhile works here at most that much longer. 0 to 86_400_000. @default 300_000 (5 min)
-   * @when a revoked key must end at once, or calls must go on through a longer outage
-   */
-  readonly keyGracePeriod?: number;
   /** Whether this process serves requests: `false` only changes the role in its record to `worker`. @default true @when workers are processes of their own */
   readonly servesRequests?: boolean;
   /** Where the gateway logs. @default warnings and errors to the console @when you have a logger */
@@ -140,8 +146,7 @@ interface ResolvedGroups {
   readonly modelCalls: Filled<ModelCallOptions, 'streamHeartbeat'>;
   readonly background: Filled<BackgroundOptions>;
   readonly sockets: Filled<SocketOptions>;
-  readonly webhooks: Filled<WebhookOptions, 'proxy' | 'disableAfterDays' | 'onDisable'>;
-  readonly deliveries: Filled<DeliveryOptions>;
+  readonly deliveries: Filled<DeliveryOptions, 'proxy' | 'disableAfterDays' | 'onDisable'>;
   readonly limits: Filled<LimitOptions, 'perKey' | 'perUser'>;
   readonly tracing: Filled<TracingOptions>;
 }

@@ -18,6 +18,12 @@ export interface ModelCallOptions {
    * take it for dead. Clients pass over comments. Milliseconds, 100 to 3_600_000. @default none @when a balancer closes connections that are silent
    */
   readonly streamHeartbeat?: number;
+  /**
+   * How long a key that this process has checked may still make model calls while the database does not answer. A key
+   * that is revoked elsewhere meanwhile works here at most that much longer. 0 to 86_400_000. @default 300_000 (5 min)
+   * @when a revoked key must end at once, or calls must go on through a longer outage
+   */
+  readonly keyGracePeriod?: number;
 }
 
 /** Background responses (`background: true`). Durations are milliseconds. */

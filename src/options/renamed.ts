@@ -16,7 +16,7 @@ export const moved: Readonly<Record<string, string>> = {
   readRateLimit: 'limits.readsPerMinute',
   modelBodyLimit: 'limits.modelBodyBytes',
   bodyMemory: 'limits.bodyMemory',
-  retryDelays: 'deliveries.retryDelays',
+  keyGracePeriod: 'modelCalls.keyGracePeriod',
   honorRetryAfter: 'deliveries.honorRetryAfter',
   attemptTimeout: 'deliveries.attemptTimeout',
   concurrency: 'deliveries.concurrency',
@@ -25,12 +25,10 @@ export const moved: Readonly<Record<string, string>> = {
   retentionDays: 'deliveries.retentionDays',
   sweepInterval: 'deliveries.sweepInterval',
   changeStreams: 'deliveries.changeStreams',
-  allowHttp: 'webhooks.allowHttp',
-  allowPrivateNetworks: 'webhooks.allowPrivateNetworks',
-  webhookProxy: 'webhooks.proxy',
-  disableAfterDays: 'webhooks.disableAfterDays',
-  disableOnGone: 'webhooks.disableOnGone',
-  onDisable: 'webhooks.onDisable',
+  webhookProxy: 'deliveries.proxy',
+  disableAfterDays: 'deliveries.disableAfterDays',
+  disableOnGone: 'deliveries.disableOnGone',
+  onDisable: 'deliveries.onDisable',
 };
 
 /** What once were options and are the same in every gateway now. */

@@ -35,14 +35,7 @@ import {
   type TracingOptions,
 } from './process.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
-import {
-  checkDays,
-  checkEventTypes,
-  checkRetryDelays,
-  type DeliveryOptions,
-  defaultRetryDelays,
-  type WebhookOptions,
-} from './webhooks.ts';
+import { checkDays, checkEventTypes, checkRetryDelays, type DeliveryOptions, defaultRetryDelays } from './webhooks.ts';
 
 /** The environment variable of an option. Errors, `--help` and docs/variables.md describe it by this. */
 interface OptionVariable {
@@ -72,7 +65,6 @@ type Table = Rows<ModelGatewayOptions> &
   Rows<ModelCallOptions, 'modelCalls.'> &
   Rows<BackgroundOptions, 'background.'> &
   Rows<SocketOptions, 'sockets.'> &
-  Rows<WebhookOptions, 'webhooks.'> &
   Rows<DeliveryOptions, 'deliveries.'> &
   Rows<TracingOptions, 'tracing.'> &
   Rows<DashboardOptions, 'dashboard.'> &
@@ -131,7 +123,6 @@ export const table = {
       'Whether the start builds missing indexes, or refuses to start without them; then the command migrate builds them',
     example: 'check',
   },
-  keyGracePeriod: { kind: duration(0, day), default: 300_000 },
 
   upstreams: { check: (_, upstreams) => checkUpstreams(upstreams as readonly UpstreamOptions[]), default: [] },
   proxy: { kind: proxyUrl },
@@ -146,6 +137,7 @@ export const table = {
     byDefault: 'never',
     example: '15s',
   },
+  'modelCalls.keyGracePeriod': { kind: duration(0, day), default: 300_000 },
   onRequest: { check: aFunction },
   onResponse: { check: aFunction },
   onUsage: { check: aFunction },
@@ -156,28 +148,9 @@ export const table = {
   'background.pollInterval': { kind: duration(10, 60_000), default: 2_000 },
   'background.timeout': { kind: duration(1_000, 7 * day), default: day },
 
-  webhooks: { check: group('webhooks'), default: {} },
-  'webhooks.allowHttp': { kind: yesOrNo, default: false },
-  'webhooks.allowPrivateNetworks': { check: unchecked, default: [] },
-  'webhooks.proxy': {
-    kind: proxyUrl,
-    variable: 'WEBHOOK_PROXY',
-    meaning: 'An egress proxy that all deliveries go through; it then decides which addresses receivers may have',
-    byDefault: 'none',
-    example: 'http://smokescreen.internal:4750',
-    secret: true,
-  },
-  'webhooks.disableAfterDays': {
-    kind: readAs(wholeNumber(1, 365), checkDays),
-    variable: 'DISABLE_AFTER_DAYS',
-    meaning: 'Days after which a webhook is disabled if every attempt failed',
-    byDefault: 'never',
-    example: '5',
-  },
-  'webhooks.disableOnGone': { kind: yesOrNo, default: false },
-  'webhooks.onDisable': { check: aFunction },
-  deliveries: { check: group('deliveries'), default: {} },
-  'deliveries.retryDelays': {
+  allowHttp: { kind: yesOrNo, default: false },
+  allowPrivateNetworks: { check: unchecked, default: [] },
+  retryDelays: {
     kind: readAs(
       listOf(duration(0, 365 * day), 5, 'at most five durations such as 300ms,1m,2h, or none'),
       checkRetryDelays,
@@ -187,6 +160,24 @@ export const table = {
     meaning: 'Waits before attempts 2 to 6 of a delivery, each counted from the end of the previous attempt',
     example: '2s,4s,8s',
   },
+  deliveries: { check: group('deliveries'), default: {} },
+  'deliveries.proxy': {
+    kind: proxyUrl,
+    variable: 'WEBHOOK_PROXY',
+    meaning: 'An egress proxy that all deliveries go through; it then decides which addresses receivers may have',
+    byDefault: 'none',
+    example: 'http://smokescreen.internal:4750',
+    secret: true,
+  },
+  'deliveries.disableAfterDays': {
+    kind: readAs(wholeNumber(1, 365), checkDays),
+    variable: 'DISABLE_AFTER_DAYS',
+    meaning: 'Days after which a webhook is disabled if every attempt failed',
+    byDefault: 'never',
+    example: '5',
+  },
+  'deliveries.disableOnGone': { kind: yesOrNo, default: false },
+  'deliveries.onDisable': { check: aFunction },
   'deliveries.honorRetryAfter': { kind: yesOrNo, default: false },
   'deliveries.attemptTimeout': {
     kind: duration(1, 30_000),

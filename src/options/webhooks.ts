@@ -1,13 +1,7 @@
 import { checkKeys, isObject, refuseOption } from './kinds.ts';
 
-/** How events are delivered to webhooks, and how long they are kept. Durations are milliseconds. */
+/** How events are delivered to webhooks, how long they are kept, and when webhooks are disabled. Durations are milliseconds. */
 export interface DeliveryOptions {
-  /**
-   * The waits before attempts 2, 3, …; at most five, each counted from the end of the attempt before.
-   * @default 1 min, 5 min, 30 min, 2 h, 8 h
-   * @when your customers' receivers are back sooner, or must be given up sooner
-   */
-  readonly retryDelays?: readonly number[];
   /**
    * Whether the `Retry-After` of a receiver's failure (seconds or a date) can postpone the next attempt: it is then due at the later of
    * schedule and `Retry-After`, at most 24 hours after the attempt. It adds no attempts and makes none earlier.
@@ -51,6 +45,22 @@ export interface DeliveryOptions {
    * change streams, they find it by their sweeps. @default false @when events are published in other processes than workers run in, and half a second is long
    */
   readonly changeStreams?: boolean;
+  /**
+   * An egress proxy that all deliveries go through, such as Smokescreen. It resolves the names of receivers, so it decides which addresses they may have;
+   * `allowPrivateNetworks` then judges only what is an address in the URL. @default none @when requests leave your network through a proxy only
+   */
+  readonly proxy?: string;
+  /** Disables a webhook after this many days of nothing but failed attempts, at least three. 1 to 365. @default never @when customers leave webhooks behind */
+  readonly disableAfterDays?: number;
+  /** Disables a webhook that answers 410 Gone. @default false @when your customers know that 410 unsubscribes them */
+  readonly disableOnGone?: boolean;
+  /**
+   * Called before a webhook is disabled, so that you can tell its owner. `false`, or a promise of it, keeps it enabled: a
+   * failing one for a day, then this is called again; one that is gone until the next 410.
+   * @default every such webhook is disabled
+   * @when you tell its owner, or some must stay
+   */
+  readonly onDisable?: (webhook: DisabledWebhook) => unknown;
 }
 
 /** When a delivery is attempted again (docs/guarantees.md): after 1 min, 5 min, 30 min, 2 h and 8 h. */
@@ -74,36 +84,8 @@ export interface DisabledWebhook {
   readonly userId: string;
   readonly url: string;
   readonly events: readonly string[];
-  /** `gone`: it answered 410. `failing`: it failed everything for `webhooks.disableAfterDays`. */
+  /** `gone`: it answered 410. `failing`: it failed everything for `deliveries.disableAfterDays`. */
   readonly reason: 'gone' | 'failing';
-}
-
-/** Where webhooks may be, and when they are disabled. */
-export interface WebhookOptions {
-  /**
-   * Whether webhooks may be plain http. If false, attempts of one that was registered before fail with `http_not_allowed`.
-   * @default false, whatever NODE_ENV says
-   * @when receivers are in your own network, or you develop one
-   */
-  readonly allowHttp?: boolean;
-  /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] @when receivers are in your own network, or you develop one */
-  readonly allowPrivateNetworks?: readonly string[];
-  /**
-   * An egress proxy that all deliveries go through, such as Smokescreen. It resolves the names of receivers, so it decides which addresses they may have;
-   * `allowPrivateNetworks` then judges only what is an address in the URL. @default none @when requests leave your network through a proxy only
-   */
-  readonly proxy?: string;
-  /** Disables a webhook after this many days of nothing but failed attempts, at least three. 1 to 365. @default never @when customers leave webhooks behind */
-  readonly disableAfterDays?: number;
-  /** Disables a webhook that answers 410 Gone. @default false @when your customers know that 410 unsubscribes them */
-  readonly disableOnGone?: boolean;
-  /**
-   * Called before a webhook is disabled, so that you can tell its owner. `false`, or a promise of it, keeps it enabled: a
-   * failing one for a day, then this is called again; one that is gone until the next 410.
-   * @default every such webhook is disabled
-   * @when you tell its owner, or some must stay
-   */
-  readonly onDisable?: (webhook: DisabledWebhook) => unknown;
 }
 
 /** @throws GatewayError `invalid_options` */

@@ -16,7 +16,7 @@ export type Networks = readonly (readonly [base: Address, bits: number])[];
  */
 export function parseNetworks(cidrs: readonly string[]): Networks {
   return cidrs.map((cidr, i) => {
-    const entry = `webhooks.allowPrivateNetworks[${i}]`;
+    const entry = `allowPrivateNetworks[${i}]`;
     const [text = '', bits = '', ...rest] = String(cidr).split('/');
     const version = text.includes('%') ? 0 : isIP(text);
     if (version === 0 || rest.length > 0 || !/^\d{1,3}$/.test(bits) || Number(bits) > (version === 4 ? 32 : 128)) {

@@ -3,7 +3,7 @@ import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { TimeoutError, withTimeout } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import type { DisabledWebhook, WebhookOptions } from '../options/webhooks.ts';
+import type { DeliveryOptions, DisabledWebhook } from '../options/webhooks.ts';
 import { isFailing, minFailures } from './health.ts';
 import type { Failure, HealthModel } from './model.ts';
 import type { RecordedAttempt } from './recorder.ts';
@@ -111,7 +111,7 @@ export interface DisableFailingDeps {
   readonly webhooks: Pick<WebhookService, 'activeSince' | 'disable'>;
   /** Called when a webhook is disabled, by the process whose write has done it. */
   readonly onDisabled: (webhook: DisabledWebhook) => void;
-  readonly options: Pick<WebhookOptions, 'disableAfterDays' | 'disableOnGone' | 'onDisable'>;
+  readonly options: Pick<DeliveryOptions, 'disableAfterDays' | 'disableOnGone' | 'onDisable'>;
   readonly logger: Logger;
 }
 

@@ -27,7 +27,7 @@ describe('A gateway whose database moves to another cluster under load', functio
       ...loopbackOptions,
       mongo,
       secretKeys,
-      deliveries: { retryDelays: [retryDelay, retryDelay] },
+      retryDelays: [retryDelay, retryDelay],
     });
     opened.push(one);
     await one.start();

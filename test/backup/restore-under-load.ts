@@ -87,7 +87,7 @@ export function describeRestore(title: string, method: BackupMethod): void {
         ...loopbackOptions,
         mongo: database.uri,
         secretKeys,
-        deliveries: { retryDelays: [8_000, 8_000, 8_000, 8_000, 8_000] },
+        retryDelays: [8_000, 8_000, 8_000, 8_000, 8_000],
         upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
         credits: { prices: { '*': { input: 10, output: 20 } }, initialBalance: 1_000 },
       });

@@ -30,7 +30,7 @@ describe('deliveries in the dashboard', function () {
   let receiver: TestReceiver;
 
   before(async () => {
-    scene = await startScene({ deliveries: { retryDelays: [300, 300, 300, 300, 300], sweepInterval: 100 } });
+    scene = await startScene({ retryDelays: [300, 300, 300, 300, 300], deliveries: { sweepInterval: 100 } });
   });
   after(() => scene?.close());
   beforeEach(async () => {

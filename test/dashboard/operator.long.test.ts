@@ -63,7 +63,7 @@ describe("the operator's page of the dashboard", function () {
       mongo: database.connection,
       upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: upstreamKey }],
       credits: { prices: { '*': { input: 1_000_000, output: 1_000_000 } }, expectedOutputTokens: 100 },
-      webhooks: { disableOnGone: true },
+      deliveries: { disableOnGone: true },
       limits: { perUser: { requestsPerMinute: 600 } },
     });
     const { gateway } = scene.live;

@@ -37,8 +37,8 @@ describe('the first page of the dashboard', function () {
         initialBalance: 500,
         expectedOutputTokens: 100,
       },
-      webhooks: { disableOnGone: true },
-      deliveries: { retryDelays: [] },
+      retryDelays: [],
+      deliveries: { disableOnGone: true },
       dashboard: {
         path: '/customers/dashboard',
         authenticate: ({ headers }) => (headers.cookie === 'host=usr_new' ? { userId: 'usr_new' } : null),

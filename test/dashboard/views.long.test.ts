@@ -24,7 +24,7 @@ describe('every view of the dashboard', function () {
 
   before(async () => {
     // four attempts, so that one delivery has failed, and another of a webhook added later is still retrying
-    scene = await startScene({ deliveries: { retryDelays: [50, 50, 50], sweepInterval: 100 } });
+    scene = await startScene({ retryDelays: [50, 50, 50], deliveries: { sweepInterval: 100 } });
     good = await startReceiver(200);
     bad = await startReceiver(503);
     const { webhooks, publish } = scene.live.gateway;

@@ -13,7 +13,7 @@ describe('The answer of a receiver', () => {
   let requests: number;
 
   before(async () => {
-    scene = await startScene({ deliveries: { attemptTimeout, retryDelays: [20] } });
+    scene = await startScene({ retryDelays: [20], deliveries: { attemptTimeout } });
   });
   after(() => scene.close());
 
@@ -180,7 +180,7 @@ describe('Retry-After with honorRetryAfter', () => {
   let receiver: TestReceiver;
 
   before(async () => {
-    scene = await startScene({ deliveries: { honorRetryAfter: true, retryDelays: [delay, delay] } });
+    scene = await startScene({ retryDelays: [delay, delay], deliveries: { honorRetryAfter: true } });
   });
   after(() => scene.close());
   beforeEach(async () => {

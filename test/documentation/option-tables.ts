@@ -14,7 +14,6 @@ const nested: readonly (readonly [heading: string, ...interfaces: string[]])[] =
   ['`modelCalls`', 'ModelCallOptions'],
   ['`background`', 'BackgroundOptions'],
   ['`sockets`', 'SocketOptions'],
-  ['`webhooks`', 'WebhookOptions'],
   ['`deliveries`', 'DeliveryOptions'],
   ['`limits`', 'LimitOptions', 'RateLimits'],
   ['`quotas`', 'QuotaOptions', 'Quota'],

@@ -12,7 +12,8 @@ export async function registerWebhooks(
   const gateway = await createModelGateway({
     mongo: cluster.connection,
     secretKeys: [secretKey],
-    webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
+    allowHttp: true,
+    allowPrivateNetworks: ['127.0.0.0/8'],
   });
   const made: { id: string; name: string }[] = [];
   for (const name of names) {

@@ -11,7 +11,8 @@ export async function startProcess(settings: Settings, isWorker: boolean) {
   const gateway = await createModelGateway({
     ...loopbackOptions,
     ...settings,
-    deliveries: { retryDelays: [2_000, 2_000], concurrencyPerWebhook: 2 },
+    retryDelays: [2_000, 2_000],
+    deliveries: { concurrencyPerWebhook: 2 },
   });
   const api = await listen(express().use(gateway.router));
   const operations = await listen(createOperationsListener(gateway));

@@ -28,7 +28,8 @@ describe('a gateway with an upstream and a webhook', () => {
     upstream = await ScriptedUpstream.start();
     live = await startGateway({
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: 'upstream-key' }],
-      deliveries: { retryDelays: [30, 40, 50, 60, 70], attemptTimeout },
+      retryDelays: [30, 40, 50, 60, 70],
+      deliveries: { attemptTimeout },
     });
   });
   after(async () => {

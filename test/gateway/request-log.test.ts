@@ -21,7 +21,7 @@ describe('The log of requests and attempts', () => {
     upstream = await ScriptedUpstream.start();
     receiver = await startReceiver(500, 200);
     const upstreams = [{ name: 'one', baseUrl: upstream.baseUrl, models: ['m'] }];
-    live = await startGateway({ upstreams, deliveries: { retryDelays: [20] }, logger, logRequests: true });
+    live = await startGateway({ upstreams, retryDelays: [20], logger, logRequests: true });
   });
   after(async () => {
     await live.close();

@@ -12,7 +12,8 @@ describe('bad input', () => {
 
   before(async () => {
     live = await startGateway({
-      webhooks: { allowHttp: false, allowPrivateNetworks: [] },
+      allowHttp: false,
+      allowPrivateNetworks: [],
       limits: { modelBodyBytes: 300_000, writesPerMinute: 100_000, readsPerMinute: 100_000 },
     });
   });

@@ -14,7 +14,7 @@ async function openScene({ start, defer }: Stage, retryDelays: number[], fixed: 
   const receiver = await startReceiver(200);
   defer(receiver.stop);
   const options = { secretKeys, fixed };
-  const scene = await startScene({ ...options, deliveries: { retryDelays } });
+  const scene = await startScene({ ...options, retryDelays });
   defer(scene.close);
   const uri = uriOf(scene.connection.name);
   const { key } = await (scene.gateway as ModelGateway).keys.create({ userId: 'usr_1', scopes });
@@ -22,7 +22,7 @@ async function openScene({ start, defer }: Stage, retryDelays: number[], fixed: 
     scene,
     receiver,
     async process() {
-      const started = await start({ uri, options: { ...options, deliveries: { retryDelays, sweepInterval: 100 } } });
+      const started = await start({ uri, options: { ...options, retryDelays, deliveries: { sweepInterval: 100 } } });
       return {
         ...started,
         // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for

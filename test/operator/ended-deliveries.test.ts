@@ -27,7 +27,7 @@ describe('The deliveries that have ended', () => {
       ...loopbackOptions,
       mongo: database.connection,
       secretKeys: [newSecretKey()],
-      deliveries: { retryDelays: [50] },
+      retryDelays: [50],
     };
     gateways = [await createModelGateway(options), await createModelGateway(options)];
     for (const gateway of gateways) await gateway.start();

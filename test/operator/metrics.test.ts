@@ -39,7 +39,7 @@ describe('The metrics of a gateway', () => {
     receiver = await startReceiver(200, 500, 200);
     live = await startGateway({
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
-      deliveries: { retryDelays: [100] },
+      retryDelays: [100],
       credits: { prices: { '*': {}, dear: { output: 1 } } },
     });
     operations = await listenForOperations(live.gateway);

@@ -25,9 +25,9 @@ describe('the options of a gateway', () => {
     expect(options).to.include({ collectionPrefix: 'gateway_', allowStandalone: false });
     expect(options.deliveries).to.include({ attemptTimeout: 30_000, retentionDays: 30, concurrencyPerAccount: 50 });
     expect(options.limits).to.include({ webhooks: 50, modelBodyBytes: 33_554_432, bodyMemory: 268_435_456 });
-    expect(options.webhooks.allowHttp).to.equal(false);
-    expect(options.deliveries.retryDelays).to.equal(defaultRetryDelays);
-    expect(options.webhooks.allowPrivateNetworks).to.deep.equal([]);
+    expect(options.allowHttp).to.equal(false);
+    expect(options.retryDelays).to.equal(defaultRetryDelays);
+    expect(options.allowPrivateNetworks).to.deep.equal([]);
     expect([options, options.limits, options.deliveries].every(Object.isFrozen)).to.equal(true);
   });
 
@@ -44,9 +44,9 @@ describe('the options of a gateway', () => {
     ['secretKeys', { secretKeys: undefined }, /openssl rand -base64 32/],
     ['retryDelay', { retryDelay: [1] }, /is not an option; there are .*deliveries/],
     ['deliveries.retryDelay', { deliveries: { retryDelay: [1] } }, /is not an option; there are .*retryDelays/],
-    ['deliveries.retryDelays', { deliveries: { retryDelays: [1, 2, 3, 4, 5, 6] } }, /at most 5/],
-    ['deliveries.retryDelays[1]', { deliveries: { retryDelays: [1, -2] } }, /whole number of milliseconds/],
-    ['deliveries.retryDelays[0]', { deliveries: { retryDelays: ['1m'] } }, /whole number of milliseconds/],
+    ['retryDelays', { retryDelays: [1, 2, 3, 4, 5, 6] }, /at most 5/],
+    ['retryDelays[1]', { retryDelays: [1, -2] }, /whole number of milliseconds/],
+    ['retryDelays[0]', { retryDelays: ['1m'] }, /whole number of milliseconds/],
     ['deliveries.attemptTimeout', { deliveries: { attemptTimeout: 30_001 } }, /from 1 to 30000, not 30001/],
     ['deliveries.concurrency', { deliveries: { concurrency: 0 } }, /from 1/],
     ['limits.webhooks', { limits: { webhooks: 1.5 } }, /whole number/],
@@ -75,14 +75,14 @@ describe('the options of a gateway', () => {
     ['quotas.perUser.daily', { quotas: { perUser: { unit: 'tokens', daily: 0 } } }, /1 or more/],
     ['quotas.thresholds', { quotas: { perUser: { unit: 'tokens' }, thresholds: [0] } }, /percentages/],
     ['authenticate', { authenticate: 'me' }, /must be a function/],
-    ['webhooks.onDisable', { webhooks: { onDisable: true } }, /must be a function/],
+    ['deliveries.onDisable', { deliveries: { onDisable: true } }, /must be a function/],
     ['deliveries.honorRetryAfter', { deliveries: { honorRetryAfter: 'yes' } }, /true or false/],
-    ['webhooks.disableOnGone', { webhooks: { disableOnGone: 'yes' } }, /true or false/],
-    ['keyGracePeriod', { keyGracePeriod: -1 }, /from 0 to 86400000/],
-    ['webhooks.disableAfterDays', { webhooks: { disableAfterDays: 0 } }, /from 1 to 365/],
+    ['deliveries.disableOnGone', { deliveries: { disableOnGone: 'yes' } }, /true or false/],
+    ['keyGracePeriod', { modelCalls: { keyGracePeriod: -1 } }, /from 0 to 86400000/],
+    ['deliveries.disableAfterDays', { deliveries: { disableAfterDays: 0 } }, /from 1 to 365/],
     ['modelCalls.streamHeartbeat', { modelCalls: { streamHeartbeat: 0 } }, /from 100 to 3600000/],
     ['modelCalls.streamHeartbeat', { modelCalls: { streamHeartbeat: '15s' } }, /from 100 to 3600000/],
-    ['webhooks.disableAfterDays', { webhooks: { disableAfterDays: '7' } }, /from 1 to 365/],
+    ['deliveries.disableAfterDays', { deliveries: { disableAfterDays: '7' } }, /from 1 to 365/],
     ['modelAttempts', { modelAttempts: 2 }, /^modelAttempts: is called modelCalls\.attempts now$/],
     ['modelCalls', { modelCalls: 3 }, /must be an object/],
     ['modelCalls.tries', { modelCalls: { tries: 3 } }, /is not an option; there are attempts/],

@@ -7,7 +7,6 @@ type GroupName =
   | 'modelCalls'
   | 'background'
   | 'sockets'
-  | 'webhooks'
   | 'deliveries'
   | 'limits'
   | 'quotas'
@@ -34,8 +33,8 @@ const flags: Readonly<Record<FlagsOf<ModelGatewayOptions>, (value: unknown) => G
   usage: (usage) => ({ usage }),
   serveOpenApi: (serveOpenApi) => ({ serveOpenApi }),
   logRequests: (logRequests) => ({ logRequests }),
-  'webhooks.allowHttp': (allowHttp) => ({ webhooks: { allowHttp } }),
-  'webhooks.disableOnGone': (disableOnGone) => ({ webhooks: { disableOnGone } }),
+  allowHttp: (allowHttp) => ({ allowHttp }),
+  'deliveries.disableOnGone': (disableOnGone) => ({ deliveries: { disableOnGone } }),
   'deliveries.honorRetryAfter': (honorRetryAfter) => ({ deliveries: { honorRetryAfter } }),
   'deliveries.changeStreams': (changeStreams) => ({ deliveries: { changeStreams } }),
   servesRequests: (servesRequests) => ({ servesRequests }),

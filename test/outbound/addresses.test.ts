@@ -137,7 +137,7 @@ describe('the check of addresses that may be called', () => {
     it(`refuses the network ${JSON.stringify(wrong)} and names its place in the list`, () => {
       const error = refusal(['127.0.0.0/8', wrong]);
       expect(error.code).to.equal('invalid_options');
-      expect(error.param).to.equal('webhooks.allowPrivateNetworks[1]');
+      expect(error.param).to.equal('allowPrivateNetworks[1]');
       expect(error.message).to.match(/must be/);
     });
   }

@@ -41,7 +41,7 @@ describe('Shard keys', () => {
     live = await startGateway({
       mongo: connection,
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
-      deliveries: { retryDelays: [100] },
+      retryDelays: [100],
       credits: { prices: { '*': { output: 1 } }, initialBalance: 100 },
       quotas: { perUser: { unit: 'tokens', monthly: 1_000_000 } },
     });

@@ -29,7 +29,8 @@ export interface LiveGateway {
 
 /** Options every test gateway has: loopback receivers over http, no noise. */
 export const loopbackOptions = {
-  webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
+  allowHttp: true,
+  allowPrivateNetworks: ['127.0.0.0/8'],
   logger: silentLogger,
 } satisfies Partial<ModelGatewayOptions>;
 
@@ -40,8 +41,7 @@ export type TestOptions = Partial<ModelGatewayOptions> & { readonly fixed?: Part
 export async function createGateway(options: TestOptions & Pick<ModelGatewayOptions, 'mongo'>): Promise<ModelGateway> {
   const { fixed: _, ...given } = options;
   const fixed = { ...usual, ...options.fixed };
-  const webhooks = { ...loopbackOptions.webhooks, ...given.webhooks };
-  const all = { secretKeys: [newSecretKey()], ...loopbackOptions, ...given, webhooks };
+  const all = { secretKeys: [newSecretKey()], ...loopbackOptions, ...given };
   return openGateway(resolveOptions(all, fixed), fixed);
 }
 

@@ -1,7 +1,6 @@
 import mongoose, { type Connection } from 'mongoose';
 import type { ModelGatewayOptions } from '../../src/index.ts';
 import { schemaVersion } from '../../src/mongo/schema/prepare-schema.ts';
-import { loopbackOptions } from '../support/gateway.ts';
 import { packageVersion } from '../support/version.ts';
 
 const { EJSON } = mongoose.mongo.BSON;
@@ -26,8 +25,8 @@ export const prefix = 'gateway_';
 
 /** The options of who writes a fixture, and of who reads it. */
 export const fixtureOptions = {
-  deliveries: { retryDelays: [3_600_000] },
-  webhooks: { ...loopbackOptions.webhooks, disableOnGone: true },
+  retryDelays: [3_600_000],
+  deliveries: { disableOnGone: true },
   limits: { perKey: { requestsPerMinute: 3 }, shared: true },
   credits: { prices: { '*': { input: 1_000 } }, initialBalance: 100, lowThreshold: 99 },
   quotas: { perUser: { unit: 'tokens', daily: 10, monthly: 1_000 }, thresholds: [50] },

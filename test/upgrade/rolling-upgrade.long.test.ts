@@ -81,7 +81,7 @@ describe('Two versions at once, on a database that this version wrote', function
     const gateway = await create({
       ...loopbackOptions,
       ...fixtureOptions,
-      deliveries: { retryDelays: [200, 200, 200] },
+      retryDelays: [200, 200, 200],
       mongo: database.uri,
       secretKeys: [fixture.secretKey],
       indexes,

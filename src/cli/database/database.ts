@@ -96,8 +96,8 @@ const settingsPath = (dataDir: string) => join(dataDir, 'settings.json');
 /** Keeps the options of the running gateway; those of a command would otherwise decide, for example, how often it retries. */
 export async function writeSettings(dataDir: string, options: Configuration['options']): Promise<void> {
   // the commands make no requests, and there can be a password in these
-  const { proxy: _, webhooks: { proxy: __, ...webhooks } = {}, ...kept } = options;
-  await writeFile(settingsPath(dataDir), `${JSON.stringify({ ...kept, webhooks })}\n`, { mode: 0o600 });
+  const { proxy: _, deliveries: { proxy: __, ...deliveries } = {}, ...kept } = options;
+  await writeFile(settingsPath(dataDir), `${JSON.stringify({ ...kept, deliveries })}\n`, { mode: 0o600 });
 }
 
 /** The options of the running gateway; `undefined` where they were not kept. */

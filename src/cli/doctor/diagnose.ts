@@ -81,7 +81,7 @@ async function diagnoseDatabase(context: CheckContext): Promise<DoctorFinding[]>
 /** What must not be printed, whatever an error message says. */
 function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [], options }: Configuration): readonly string[] {
   const ofUpstreams = upstreams.flatMap(({ apiKey = '', headers = {} }) => [apiKey, ...Object.values(headers)]);
-  const proxies = [options.webhooks?.proxy, ...upstreams.map(({ proxy }) => proxy)];
+  const proxies = [options.deliveries?.proxy, ...upstreams.map(({ proxy }) => proxy)];
   const ofProxies = proxies.map((proxy) => (proxy ? new URL(proxy).password : ''));
   return [...secretsOfUri(mongodbUri), ...longSecrets([...secretKeys, ...ofUpstreams, ...ofProxies])];
 }

@@ -132,7 +132,7 @@ export async function checkAddressGuard({ settings }: CheckContext): Promise<rea
     [allowHttp && !isOnTrial, warning('webhooks may be plain http', 'set ALLOW_HTTP=false')],
   );
   const schemes = allowHttp ? 'http or https' : 'https';
-  const webhookProxy = settings.options.webhooks?.proxy;
+  const webhookProxy = settings.options.deliveries?.proxy;
   if (webhookProxy !== undefined) {
     const place = proxyOrigin(webhookProxy);
     // without its credentials, and for nothing behind it

@@ -58,7 +58,7 @@ function parts({ options: { limits, quotas, credits, eventTypes } }: Configurati
 /** What webhooks may use and why, so that a trial setup is not mistaken for a safe one, and a refusal is no surprise. */
 function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause, options }: Configuration): string {
   const ownRules = allowPrivateNetworks.join(', ') || 'public addresses only';
-  const networks = options.webhooks?.proxy === undefined ? ownRules : 'the addresses that WEBHOOK_PROXY lets through';
+  const networks = options.deliveries?.proxy === undefined ? ownRules : 'the addresses that WEBHOOK_PROXY lets through';
   return `Webhooks may use: ${allowHttp ? 'plain http' : 'https only'}, ${networks} (${allowedBecause}; see ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`;
 }
 
@@ -69,7 +69,7 @@ function browsers({ corsOrigins = [] }: Configuration): string[] {
 
 /** What this process uses, whatever its role. */
 function settings({ data, metricsUrl, demo }: Standalone, config: Configuration): string[] {
-  const { retryDelays } = config.options.deliveries ?? {};
+  const { retryDelays } = config.options;
   return [
     `Data: ${data}`,
     ...(config.workersBecause === undefined ? [] : [`Processes: ${describeProcesses(config)}`]),

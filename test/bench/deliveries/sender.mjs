@@ -18,7 +18,8 @@ const commands = countCommands ? createCommandCounter(connection) : () => [];
 const gateway = await createModelGateway({
   mongo: connection,
   secretKeys: [secretKey],
-  webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
+  allowHttp: true,
+  allowPrivateNetworks: ['127.0.0.0/8'],
   logger: { info() {}, warn() {}, error: console.error },
   ...gatewayOptions,
   limits: { webhooks: 100_000, writesPerMinute: 1_000_000, readsPerMinute: 1_000_000, ...gatewayOptions.limits },

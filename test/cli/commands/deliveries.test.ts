@@ -17,7 +17,7 @@ describe('express-model-gateway deliveries and test', () => {
     receiver = await listen((req, res) => {
       req.resume().on('end', () => res.writeHead(answer.status, answer.headers).end(answer.text));
     });
-    live = await startCommanded({ deliveries: { retryDelays: [3_600_000] } });
+    live = await startCommanded({ retryDelays: [3_600_000] });
   });
   after(async () => {
     await live.close();

@@ -92,7 +92,7 @@ describe('the configuration from the environment', () => {
     [{ HSTS_MAX_AGE: '365d' }, (c) => c.hstsMaxAge, 365 * 86_400_000],
     [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { deliveries: { attemptTimeout: 1_500 } }],
     [{ CONCURRENCY: '200' }, (c) => c.options, { deliveries: { concurrency: 200 } }],
-    [{ DISABLE_AFTER_DAYS: '5' }, (c) => c.options, { webhooks: { disableAfterDays: 5 } }],
+    [{ DISABLE_AFTER_DAYS: '5' }, (c) => c.options, { deliveries: { disableAfterDays: 5 } }],
     [{ STREAM_HEARTBEAT: '15s' }, (c) => c.options, { modelCalls: { streamHeartbeat: 15_000 } }],
     [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { limits: { webhooks: 5 } }],
     [{ RETENTION_DAYS: '7' }, (c) => c.options, { deliveries: { retentionDays: 7 } }],
@@ -128,7 +128,7 @@ describe('the configuration from the environment', () => {
     [
       { OPTIONS_FILE: '{"limits":{"files":5,"webhooks":6},"keyGracePeriod":1}', MAX_WEBHOOKS: '7' },
       (c) => c.options,
-      { limits: { files: 5, webhooks: 7 }, keyGracePeriod: 1 },
+      { limits: { files: 5, webhooks: 7 }, modelCalls: { keyGracePeriod: 1 } },
     ],
     [
       {
@@ -262,9 +262,7 @@ describe('the configuration from the environment', () => {
     expect(problem({ maxFiles: 5 })).to.equal('OPTIONS_FILE: maxFiles: is called limits.files now');
     expect(problem({ onUsage: 'x' })).to.equal('OPTIONS_FILE: onUsage: must be a function');
     expect(problem({ mongo: 'x' })).to.equal('OPTIONS_FILE: mongo: is set by MONGODB_URI');
-    expect(problem({ webhooks: { allowHttp: false } })).to.equal(
-      'OPTIONS_FILE: webhooks.allowHttp: is set by ALLOW_HTTP',
-    );
+    expect(problem({ allowHttp: false })).to.equal('OPTIONS_FILE: allowHttp: is set by ALLOW_HTTP');
     expect(
       refusal({ OPTIONS_FILE: '{"limits":{"modelBodyBytes":1073741824}}', BODY_MEMORY: '1073741824' }).message,
     ).to.equal('BODY_MEMORY: must be a whole number from 2147483648 to 1099511627776, not 1073741824');
@@ -433,7 +431,8 @@ describe('a stand-alone server', () => {
       const { allowHttp, allowPrivateNetworks } = readConfiguration({ HOST });
       const gateway = await createGateway({
         mongo: database.connection,
-        webhooks: { allowHttp, allowPrivateNetworks },
+        allowHttp,
+        allowPrivateNetworks,
       });
       const refused: unknown[] = [];
       for (const url of ['http://127.0.0.1:9000', 'http://localhost:9000', 'https://127.0.0.1:9000']) {

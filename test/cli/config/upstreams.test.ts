@@ -155,7 +155,7 @@ describe('the proxies of the environment', () => {
   it('do not meet the demo upstream, nor webhooks, which have WEBHOOK_PROXY', () => {
     const { upstreams, options } = readConfiguration({ HTTP_PROXY: http, WEBHOOK_PROXY: https });
     expect(upstreams).to.equal(undefined);
-    expect(options.webhooks).to.deep.equal({ proxy: https });
+    expect(options.deliveries).to.deep.equal({ proxy: https });
     expect(options).not.to.have.property('proxy');
   });
 

@@ -25,7 +25,7 @@ describe("Agenda's own tools", () => {
 
   async function open(options: Partial<ModelGatewayOptions>, ...answers: Answer[]): Promise<void> {
     receiver = await startReceiver(...answers);
-    scene = await startScene({ webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.1/32'] }, ...options });
+    scene = await startScene({ allowHttp: true, allowPrivateNetworks: ['127.0.0.1/32'], ...options });
     const backend = new MongoBackend({
       mongo: scene.connection.db as never,
       collection: 'gateway_jobs',
@@ -64,7 +64,7 @@ describe("Agenda's own tools", () => {
   const makeDue = () => scene.stored.updateOne({}, [{ $set: { dueAt: '$$NOW', claimableAt: '$$NOW' } }]);
 
   it('show the retry that a delivery waits for, whatever its number', async () => {
-    await open({ deliveries: { retryDelays: [20, 20, hour] } }, 500);
+    await open({ retryDelays: [20, 20, hour] }, 500);
     await scene.webhook(receiver.url);
     await scene.published(hasAttempts(3));
     await jobsOnce((found) => found.some(({ data }) => (data as { attempt: number }).attempt === 4));
@@ -75,7 +75,7 @@ describe("Agenda's own tools", () => {
   });
 
   it('show nothing of a delivery that was delivered or has failed', async () => {
-    await open({ deliveries: { retryDelays: [2_500, 20] } }, 500, 200, 500);
+    await open({ retryDelays: [2_500, 20] }, 500, 200, 500);
     await scene.webhook(receiver.url);
     const { attempts } = await scene.published(({ state }) => state === 'delivered');
     const failed = await scene.published(({ state }) => state === 'failed');
@@ -85,7 +85,7 @@ describe("Agenda's own tools", () => {
   });
 
   it('show the retry as it was after a resend that fails, and after one that succeeds no longer than until its time', async () => {
-    await open({ deliveries: { retryDelays: [6_000] } }, 500);
+    await open({ retryDelays: [6_000] }, 500);
     await scene.webhook(receiver.url);
     const { id } = await scene.published(hasAttempts(1));
     const [before] = await jobsOnce((found) => found.length === 1);
@@ -102,7 +102,7 @@ describe("Agenda's own tools", () => {
   });
 
   it('show a job for every attempt that waits, at its time or up to a second before, and one for many', async () => {
-    await open({ deliveries: { retryDelays: [20, hour] } }, 500);
+    await open({ retryDelays: [20, hour] }, 500);
     await Promise.all([1, 2, 3].map(() => scene.webhook(receiver.url)));
     const ids = Array.from({ length: 20 }, async (_, i) => {
       // over some seconds
@@ -122,7 +122,7 @@ describe("Agenda's own tools", () => {
   });
 
   it('show the retry of a webhook that was deleted until it is canceled', async () => {
-    await open({ deliveries: { retryDelays: [4_000] } }, 500);
+    await open({ retryDelays: [4_000] }, 500);
     const webhookId = await scene.webhook(receiver.url);
     const { id } = await scene.published(hasAttempts(1));
     await jobsOnce((found) => found.length === 1);
@@ -143,7 +143,7 @@ describe("Agenda's own tools", () => {
       if (isHeld) held.push(answer);
       else answer();
     };
-    await open({ deliveries: { retryDelays: [hour], concurrency: 1 } }, holdBack);
+    await open({ retryDelays: [hour], deliveries: { concurrency: 1 } }, holdBack);
     await scene.webhook(receiver.url);
     const published = 12;
     for (let i = 0; i < published; i += 1) {
@@ -163,7 +163,7 @@ describe("Agenda's own tools", () => {
   });
 
   it('may remove every job: the sweep still starts the retry', async () => {
-    await open({ deliveries: { retryDelays: [hour] } }, 500, 200);
+    await open({ retryDelays: [hour] }, 500, 200);
     await scene.webhook(receiver.url);
     const { id } = await scene.published(hasAttempts(1));
     await jobsOnce((found) => found.length === 1);

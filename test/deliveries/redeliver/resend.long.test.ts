@@ -14,7 +14,7 @@ describe('A delivery that is resent', () => {
   let webhookId: string;
 
   async function start(retryDelays: number[]) {
-    scene = await startScene({ deliveries: { retryDelays } });
+    scene = await startScene({ retryDelays });
     webhookId = await scene.webhook(receiver.url);
   }
   const resend = (id: string) => scene.call('POST', `/v1/deliveries/${id}/resend`);

@@ -14,7 +14,7 @@ describe('A test event', () => {
 
   beforeEach(async () => {
     receiver = await startReceiver(200);
-    scene = await startScene({ deliveries: { retryDelays: [0, 0] } });
+    scene = await startScene({ retryDelays: [0, 0] });
     webhookId = await scene.webhook(receiver.url);
   });
   afterEach(async () => {

@@ -51,8 +51,8 @@ describe('deliveries and proxies', () => {
     expect(proxy.tunnels).to.deep.equal([]);
   });
 
-  it('meet by webhooks.proxy, which alone resolves the names and judges the addresses', async () => {
-    const options = { webhooks: { proxy: proxy.url(), allowPrivateNetworks: [] } };
+  it('meet by deliveries.proxy, which alone resolves the names and judges the addresses', async () => {
+    const options = { allowPrivateNetworks: [], deliveries: { proxy: proxy.url() } };
     const result = await attemptsTo('http://receiver.invalid/hook', options);
     expect(JSON.stringify(result)).to.include('"status":200');
     expect(receiver.received[0]?.headers)
@@ -63,12 +63,13 @@ describe('deliveries and proxies', () => {
   });
 
   for (const host of ['localhost', 'localhost.', 'hooks.localhost', '127.0.0.1']) {
-    it(`fail with address_not_allowed for ${host} before they meet webhooks.proxy, if it was allowed once and is not any more`, async () => {
+    it(`fail with address_not_allowed for ${host} before they meet deliveries.proxy, if it was allowed once and is not any more`, async () => {
       const { port } = new URL(receiver.url);
       const options = { mongo: freshUri(), secretKeys: [newSecretKey()] };
       const before = await startGateway({
         ...options,
-        webhooks: { proxy: proxy.url(), allowPrivateNetworks: ['127.0.0.0/8', '::1/128'] },
+        allowPrivateNetworks: ['127.0.0.0/8', '::1/128'],
+        deliveries: { proxy: proxy.url() },
       });
       const created = await before.call('POST', '/v1/webhooks', {
         url: `http://${host}:${port}/hook`,
@@ -76,7 +77,7 @@ describe('deliveries and proxies', () => {
       });
       expect(created.status).to.equal(201);
       await before.close();
-      const later = await startGateway({ ...options, webhooks: { proxy: proxy.url(), allowPrivateNetworks: [] } });
+      const later = await startGateway({ ...options, allowPrivateNetworks: [], deliveries: { proxy: proxy.url() } });
       const { body } = await later.call('POST', `/v1/webhooks/${created.body.id}/test`, { type: 'credits.low' });
       await later.close();
       expect(JSON.stringify(body)).to.include('"address_not_allowed"');
@@ -87,14 +88,14 @@ describe('deliveries and proxies', () => {
   for (const status of [403, 407]) {
     it(`fail with proxy_refused where the proxy refuses the host with ${status}`, async () => {
       proxy.behaviour = status;
-      const result = await attemptsTo('http://receiver.invalid/hook', { webhooks: { proxy: proxy.url() } });
+      const result = await attemptsTo('http://receiver.invalid/hook', { deliveries: { proxy: proxy.url() } });
       expect(JSON.stringify(result)).to.include('"proxy_refused"');
       expect(receiver.received).to.deep.equal([]);
     });
   }
 
   it('fail with proxy_unreachable where the proxy is not there', async () => {
-    const result = await attemptsTo('http://receiver.invalid/hook', { webhooks: { proxy: proxyOfNobody } });
+    const result = await attemptsTo('http://receiver.invalid/hook', { deliveries: { proxy: proxyOfNobody } });
     expect(JSON.stringify(result)).to.include('"proxy_unreachable"');
   });
 });

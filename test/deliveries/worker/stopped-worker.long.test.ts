@@ -45,13 +45,9 @@ describe('A worker that was stopped for longer than its lease', function () {
     for (let i = 0; i < count; i += 1) await publisher.publish({ type: 'credits.low', userId: 'usr_1', data });
   }
 
-  async function startWorker(more: ModelGatewayOptions['deliveries'] = {}) {
+  async function startWorker(more: Pick<ModelGatewayOptions, 'retryDelays'> = {}) {
     const env = { ...process.env, NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem') };
-    const child = await forkCompiled(
-      script,
-      { uri: database.uri, options: { ...options, deliveries: { ...options.deliveries, ...more } } },
-      { env },
-    );
+    const child = await forkCompiled(script, { uri: database.uri, options: { ...options, ...more } }, { env });
     await once(child, 'message');
     return child;
   }

@@ -46,7 +46,8 @@ const { connection } = await openDatabase(config.uri, silentLogger);
 const gateway: ModelGateway = await createGateway({
   mongo: connection,
   secretKeys: [config.secretKey],
-  deliveries: { retryDelays: config.retryDelays, sweepInterval: 500 },
+  retryDelays: config.retryDelays,
+  deliveries: { sweepInterval: 500 },
   // some windows end while the suite runs
   fixed: { limitEventWindow: 10_000 },
   ...moneyOptions(config.upstreams),

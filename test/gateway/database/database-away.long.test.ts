@@ -335,7 +335,7 @@ const table: readonly Row[] = [
     under: 'its connections are closed',
     async show({ begin }) {
       const keyGracePeriod = 6_000;
-      const gateway = await startGateway('keys_', { keyGracePeriod });
+      const gateway = await startGateway('keys_', { modelCalls: { keyGracePeriod } });
       const good = await gateway.newKey('usr_1');
       const revoked = await gateway.newKey('usr_2');
       const unseen = await gateway.newKey('usr_3');
@@ -357,7 +357,7 @@ const table: readonly Row[] = [
     says: 'a key is not accepted with keyGracePeriod 0',
     under: 'its connections are closed',
     async show({ begin }) {
-      const gateway = await startGateway('strict_', { keyGracePeriod: 0 });
+      const gateway = await startGateway('strict_', { modelCalls: { keyGracePeriod: 0 } });
       const { key } = await gateway.newKey();
       await slowest(served, [gateway.ask(key)]);
       const checkedAt = performance.now();

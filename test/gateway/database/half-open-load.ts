@@ -76,7 +76,7 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
   const gateway = await createGateway({
     mongo,
     upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
-    deliveries: { retryDelays: [retryDelay] },
+    retryDelays: [retryDelay],
     limits: { readsPerMinute: 100_000, writesPerMinute: 100_000 },
     credits,
     collectionPrefix,

@@ -34,7 +34,7 @@ describe('Interceptors of axios', () => {
     upstream = await ScriptedUpstream.start();
     receiver = await startReceiver(200);
     scene = await startScene({
-      deliveries: { retryDelays: [10] },
+      retryDelays: [10],
       fixed: { recoverRate: 1_000 },
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, apiKey: 'sk-ours' }],
     });

@@ -25,8 +25,8 @@ describe('a notification to a host', () => {
       ...loopbackOptions,
       mongo: database.connection,
       secretKeys: [newSecretKey()],
-      deliveries: { retryDelays: [] },
-      webhooks: { ...loopbackOptions.webhooks, disableOnGone: true },
+      retryDelays: [],
+      deliveries: { disableOnGone: true },
       logger,
     };
     gateways = await Promise.all([createModelGateway(options), createModelGateway(options)]);

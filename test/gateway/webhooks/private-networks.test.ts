@@ -19,7 +19,7 @@ describe('Private networks', () => {
     const url = 'https://example.com/hook';
 
     before(async () => {
-      live = await startGateway({ webhooks: { allowPrivateNetworks: [] } });
+      live = await startGateway({ allowPrivateNetworks: [] });
       const { body } = await live.call('POST', '/v1/webhooks', { url, events, secret });
       id = body.id;
     });
@@ -86,8 +86,9 @@ describe('Private networks', () => {
       const gateway = await createModelGateway({
         mongo: database.connection,
         secretKeys,
-        webhooks: { allowHttp, allowPrivateNetworks: networks },
-        deliveries: { retryDelays: [] },
+        allowHttp,
+        allowPrivateNetworks: networks,
+        retryDelays: [],
         logger,
       });
       try {

@@ -55,7 +55,8 @@ async function tryHost(packages, { serve, mongo, gateway: options, paths = [] } 
     mongo: connection,
     secretKeys: [`k1:${Buffer.alloc(32, 1).toString('base64')}`],
     upstreams: [{ name: 'upstream', baseUrl: UPSTREAM_URL, apiKey: 'none', models: ['small'] }],
-    webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
+    allowHttp: true,
+    allowPrivateNetworks: ['127.0.0.0/8'],
     logger: { error: console.error, warn() {}, info() {} },
     ...options,
   });

@@ -84,7 +84,7 @@ async function startHost({ prepare, connection: options, connected }: HostSettin
     logger,
     secretKeys: [newSecretKey()],
     upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
-    deliveries: { retryDelays: [50] },
+    retryDelays: [50],
     credits: { prices: { '*': { output: 1 } }, initialBalance: 1_000 },
     quotas: { perUser: { unit: 'tokens', monthly: 1_000_000 } },
     limits: {

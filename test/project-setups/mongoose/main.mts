@@ -33,8 +33,9 @@ const options: ModelGatewayOptions = {
   mongo: mongoose,
   secretKeys: [`k1:${Buffer.alloc(32, 1).toString('base64')}`],
   credits: { prices: { '*': { input: 0, output: 0 } } },
-  deliveries: { retryDelays: [2_500] },
-  webhooks: { allowHttp: true, allowPrivateNetworks: ['127.0.0.0/8'] },
+  retryDelays: [2_500],
+  allowHttp: true,
+  allowPrivateNetworks: ['127.0.0.0/8'],
   logger: { error: console.error, warn() {}, info() {} },
 };
 const gateway = await createModelGateway(options);

@@ -88,8 +88,7 @@ describe('a mistake in a function of the host', function () {
         perUser: () => run('limits.perUser', () => undefined),
       },
       quotas: { perUser: () => run('quotas.perUser', () => undefined) },
-      webhooks: {
-        ...loopbackOptions.webhooks,
+      deliveries: {
         disableOnGone: true,
         onDisable: () => run('onDisable', () => undefined),
       },

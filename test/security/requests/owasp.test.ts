@@ -162,7 +162,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
   });
 
   it('API7 Server side request forgery: neither a URL nor a redirect leads a delivery to an internal address', async () => {
-    const strict = await startGateway({ webhooks: { allowPrivateNetworks: [], allowHttp: true } });
+    const strict = await startGateway({ allowPrivateNetworks: [], allowHttp: true });
     for (const host of forbiddenHosts) {
       const { status, body } = await strict.call('POST', '/v1/webhooks', { ...webhook, url: `http://${host}/` });
       expect([host, status, body.error.code]).to.deep.equal([host, 400, 'url_not_allowed']);
@@ -202,7 +202,8 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     for (const name of ['access-control-allow-origin', 'server', 'set-cookie'])
       expect(headers.has(name), name).to.equal(false);
     const plain = await startGateway({
-      webhooks: { allowHttp: undefined as never, allowPrivateNetworks: undefined as never },
+      allowHttp: undefined as never,
+      allowPrivateNetworks: undefined as never,
     });
     const refused = await plain.call('POST', '/v1/webhooks', { ...webhook, url: 'http://example.com/' });
     await plain.close();

@@ -201,7 +201,8 @@ export async function runEverything(scanner: LeakScanner) {
     mongo: connection,
     upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: upstreamKey }],
     // the job of a last attempt is in the database when that is looked through
-    deliveries: { retryDelays: [20, 600_000], attemptTimeout: 300 },
+    retryDelays: [20, 600_000],
+    deliveries: { attemptTimeout: 300 },
     logger,
     logRequests: true,
   };

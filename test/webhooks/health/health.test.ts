@@ -19,7 +19,7 @@ describe('The health of a webhook', () => {
   let webhookId: string;
 
   async function start(options: Partial<ModelGatewayOptions> = {}) {
-    scene = await startScene({ deliveries: { retryDelays: [] }, ...options });
+    scene = await startScene({ retryDelays: [], ...options });
     webhookId = await scene.webhook(receiver.url);
   }
   const webhook = async () => (await scene.call('GET', `/v1/webhooks/${webhookId}`)).body;
@@ -112,7 +112,7 @@ describe('The health of a webhook', () => {
   it('disables a webhook after days of failures alone, tells the host once, and starts anew when the owner activates it', async () => {
     const asked: DisabledWebhook[] = [];
     await start({
-      webhooks: {
+      deliveries: {
         disableAfterDays: 3,
         onDisable: (one) => {
           asked.push(one);
@@ -156,7 +156,7 @@ describe('The health of a webhook', () => {
   it('disables a webhook that answers 410, also when the database refuses the first write', async () => {
     const warnings: string[] = [];
     const logger = { ...silentLogger, warn: (message: string) => warnings.push(message) };
-    await start({ webhooks: { disableOnGone: true }, logger });
+    await start({ deliveries: { disableOnGone: true }, logger });
     receiver.answers(410);
     const webhooks = scene.connection.collection('gateway_webhooks');
     // every write that does not meet this is refused, and so is the first try to disable it
@@ -180,7 +180,7 @@ describe('The health of a webhook', () => {
   it('leaves a webhook active when the host prevents it, and does not ask again at the next failures', async () => {
     let asked = 0;
     await start({
-      webhooks: {
+      deliveries: {
         disableAfterDays: 1,
         async onDisable() {
           asked += 1;

@@ -14,7 +14,7 @@ describe('A gateway that closes while it recovers', () => {
 
   before(async () => {
     [silent, quick] = await Promise.all([startReceiver(hang), startReceiver(200)]);
-    scene = await startScene({ secretKeys, deliveries: { retryDelays: [], attemptTimeout: 2_000 } });
+    scene = await startScene({ secretKeys, retryDelays: [], deliveries: { attemptTimeout: 2_000 } });
     publisher = await createGateway({ mongo: scene.connection, secretKeys });
   });
   after(async () => {

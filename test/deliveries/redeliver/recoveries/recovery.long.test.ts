@@ -21,7 +21,7 @@ describe('A recovery', () => {
   const pause = (active: boolean) => scene.call('PATCH', `/v1/webhooks/${webhookId}`, { active });
 
   async function start(options = {}) {
-    scene = await startScene({ deliveries: { retryDelays: [] }, fixed: { recoverRate: 1_000 }, ...options });
+    scene = await startScene({ retryDelays: [], fixed: { recoverRate: 1_000 }, ...options });
     webhookId = await scene.webhook(receiver.url);
   }
 
@@ -87,7 +87,7 @@ describe('A recovery', () => {
   });
 
   it('gives a missed event its whole retry schedule', async () => {
-    await start({ deliveries: { retryDelays: [10, 10, 10, 10, 10] } });
+    await start({ retryDelays: [10, 10, 10, 10, 10] });
     await pause(false);
     const { id } = await scene.gateway.publish(low);
     await pause(true);
