@@ -126,7 +126,7 @@ describe('the configuration from the environment', () => {
       { prices: { '*': { input: 1 } }, toolPrices: { web_search: 1 } },
     ],
     [
-      { OPTIONS_FILE: '{"limits":{"files":5,"webhooks":6},"keyGracePeriod":1}', MAX_WEBHOOKS: '7' },
+      { OPTIONS_FILE: '{"limits":{"files":5,"webhooks":6},"modelCalls":{"keyGracePeriod":1}}', MAX_WEBHOOKS: '7' },
       (c) => c.options,
       { limits: { files: 5, webhooks: 7 }, modelCalls: { keyGracePeriod: 1 } },
     ],
