@@ -389,7 +389,7 @@ describe('model calls over several upstreams', () => {
       b.script = list('y');
       await start({}, {}, { modelListLifetime: 0, logger });
       expect((await server?.client().models.list())?.data.map(({ id }) => id)).to.deep.equal(['y']);
-      expect(warnings).to.deep.equal([{ upstream: 'a', code: 'invalid_response' }]);
+      expect(warnings).to.deep.equal([{ upstream: 'a', code: 'invalid_response', status: 500 }]);
       b.script = reset();
       const ask = () => fetch(`${server?.baseUrl}/models`, { headers: { authorization: `Bearer ${callerKey}` } });
       await until(async () => (await ask()).status === 502);
