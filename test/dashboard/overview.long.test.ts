@@ -189,6 +189,8 @@ describe('the first page of the dashboard', function () {
     problems.length = 0;
     await page.getByRole('button', { name: 'Sign in' }).click();
     const usage = region(page, 'Usage');
+    // who reloads before the key is accepted is signed out
+    await usage.waitFor();
     const fact = (name: string) =>
       usage.locator('dl > div', { has: page.getByRole('term').filter({ hasText: name }) }).getByRole('definition');
     await eventually(
