@@ -68,7 +68,11 @@ describe('the check of answers in the fault suite', () => {
       expect(faultsOf(broken, { disturbances: [away] })).to.deep.equal([]);
       expect(faultsOf(broken, { ends: [killed] })).to.deep.equal([]);
       expect(faultsOf(broken, { ends: [{ ...killed, at: 60_000 }] })).to.have.length(1);
+      expect(faultsOf(broken, { slowness: () => 3 })).to.have.length(1);
     }
+    const unavailable = { status: 503, code: 'database_unavailable' };
+    expect(faultsOf(unavailable)).to.have.length(1);
+    expect(faultsOf(unavailable, { slowness: () => 3 }), 'on a machine that is a third as fast').to.deep.equal([]);
   });
 
   it('reports a refusal of an account that certainly has credit', () => {
