@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, ComponentProps } from 'preact';
 import { useState } from 'preact/hooks';
 import { keyStatus } from '../account/editable-keys.tsx';
 import { CreateKey } from '../account/keys-view.tsx';
@@ -97,7 +97,7 @@ interface Step {
   readonly title: string;
   readonly text: ComponentChildren;
   /** Its button, which is the primary one in the next step to make. */
-  readonly button?: (kind: 'primary' | 'plain') => ComponentChildren;
+  readonly button?: Pick<ComponentProps<typeof Button>, 'children' | 'onClick' | 'disabledReason'>;
   readonly more?: ComponentChildren;
 }
 
@@ -109,11 +109,7 @@ function stepsOf({ progress, createKey, addWebhook, sendTest }: StepsProps): rea
       done: hasKey,
       title: 'Create an API key',
       text: 'Your programs call models with it. You see it once: copy it to a safe place.',
-      button: (kind) => (
-        <Button kind={kind} onClick={createKey}>
-          Create key
-        </Button>
-      ),
+      button: { children: 'Create key', onClick: createKey },
     },
     {
       done: hasCalled,
@@ -125,27 +121,18 @@ function stepsOf({ progress, createKey, addWebhook, sendTest }: StepsProps): rea
       done: webhooks && webhooks.length > 0,
       title: 'Add a webhook',
       text: 'A URL of yours gets events about this account: payments, credits, keys and limits.',
-      button: (kind) => (
-        <Button kind={kind} onClick={addWebhook}>
-          Add webhook
-        </Button>
-      ),
+      button: { children: 'Add webhook', onClick: addWebhook },
     },
     {
       done: hasDelivery,
       title: 'Send a test event',
       text: 'Your webhook gets a sample event, and you see what it answers.',
-      button: (kind) => (
-        <Button
-          kind={kind}
-          disabledReason={
-            !target && (webhooks?.length ? 'Your webhooks are paused: resume one first' : 'Add a webhook first')
-          }
-          onClick={() => target && sendTest(target)}
-        >
-          Send test event
-        </Button>
-      ),
+      button: {
+        children: 'Send test event',
+        onClick: () => target && sendTest(target),
+        disabledReason:
+          !target && (webhooks?.length ? 'Your webhooks are paused: resume one first' : 'Add a webhook first'),
+      },
     },
   ];
   return steps.filter(({ done }) => done !== undefined);
@@ -194,7 +181,7 @@ function StepItem({ step, kind }: { step: Step; kind: 'primary' | 'plain' }) {
           <span class="visually-hidden">{done ? 'Done: ' : 'To do: '}</span>
           {title}
         </h3>
-        {!done && button?.(kind)}
+        {!done && button && <Button kind={kind} {...button} />}
       </div>
       {!done && <p class="muted">{text}</p>}
       {!done && more}

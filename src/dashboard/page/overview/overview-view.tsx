@@ -20,7 +20,7 @@ import { WebhookName } from '../webhooks/webhooks-view.tsx';
 import { GetStarted } from './get-started.tsx';
 
 /** Milliseconds. */
-const refreshEvery = 30_000;
+const refreshUsageEvery = 30_000;
 
 /** What to do first, what the account uses and has left, and what fails. */
 export function OverviewView() {
@@ -39,7 +39,7 @@ const days = 14;
 
 function UsageCard() {
   const [from, to] = [dayBefore(days - 1), dayBefore(0)];
-  const usage = useRead('/v1/usage', { query: { from, to, group_by: 'day' } }, refreshEvery);
+  const usage = useRead('/v1/usage', { query: { from, to, group_by: 'day' } }, refreshUsageEvery);
   return (
     <Card id="usage" title="Usage" aside={<a href={href(['usage'])}>By model and key</a>}>
       <Loaded query={usage}>
@@ -91,7 +91,7 @@ function NumberOf({ name, more, children }: { name: string; more?: string; child
 }
 
 function CreditsLeft() {
-  const { data } = useRead('/v1/credits', {}, refreshEvery);
+  const { data } = useRead('/v1/credits', {}, refreshUsageEvery);
   if (!data) return null;
   const { credits_remaining: left, low_threshold } = data;
   return (
