@@ -3,7 +3,6 @@ import { refuse } from '../errors.ts';
 import { checkUserId, isStorableId, newId } from '../ids.ts';
 import type { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
-import { fixed } from '../options/fixed.ts';
 import type { LimitOptions } from '../options/options.ts';
 import { createLimiter } from './limiter.ts';
 import { MinuteCounters, Sharing } from './minute-counters.ts';
@@ -37,9 +36,9 @@ export interface LimitServiceDeps extends Omit<ClosingDeps, 'grace'> {
   /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
   readonly flushInterval?: number;
   /** The shortest time between two exchanges of shared counts. Milliseconds. */
-  readonly syncInterval?: number;
+  readonly syncInterval: number;
   /** How long refused calls of one key are summed up in one event. Milliseconds. */
-  readonly eventWindow?: number;
+  readonly eventWindow: number;
 }
 
 export type LimitService = ReturnType<typeof createLimitService>;
@@ -70,8 +69,7 @@ function untilNextLook(eventWindow: number): number {
 
 /** Rate limits, and the events about accounts that exceed them. */
 export function createLimitService(deps: LimitServiceDeps) {
-  const { rates, exceeded, options, logger, flushInterval = 200 } = deps;
-  const { syncInterval = fixed.syncInterval, eventWindow = fixed.limitEventWindow } = deps;
+  const { rates, exceeded, options, logger, flushInterval = 200, syncInterval, eventWindow } = deps;
   const owner = newId('wrk', Date.now());
   const counters = new MinuteCounters();
   const sharing = options.shared ? new Sharing({ rates, counters, owner, interval: syncInterval, logger }) : undefined;

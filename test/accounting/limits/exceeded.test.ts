@@ -32,6 +32,7 @@ describe('refused calls', () => {
         published.push({ input: input as Published['input'], idempotencyKey, at: Date.now() });
       },
       options: { perKey: { requestsPerMinute: 1 } },
+      syncInterval: 200,
       eventWindow: window,
       logger: silentLogger,
       flushInterval: 5,
