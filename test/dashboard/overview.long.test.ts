@@ -246,6 +246,7 @@ describe('the first page of the dashboard where no usage is counted', function (
       ]);
       await page.getByText('No webhooks yet.').waitFor();
       expect(await page.getByRole('heading', { level: 2 }).allTextContents()).to.not.include('Usage');
+      expect(await page.getByRole('navigation').getByRole('link', { name: 'Usage' }).count()).to.equal(0);
       expect(problems).to.deep.equal([]);
     } finally {
       await scene.close();

@@ -75,11 +75,11 @@ async function send(context: CommandContext, method: string, path: string, optio
   if (input !== undefined && method === 'GET') throw wrongUse('--input is a body, and a GET has none.');
   const fields = await fieldsOf(options, terminal);
   const isQuery = input !== undefined || method === 'GET' || method === 'DELETE';
-  const body = input === undefined ? undefined : await readBytes('--input', input, terminal);
+  const given = input === undefined ? undefined : await readBytes('--input', input, terminal);
   const init = {
     ...asBytes,
     headers: readHeaders(header),
-    body: body ?? (isQuery || Object.keys(fields).length === 0 ? undefined : JSON.stringify(fields)),
+    body: given ?? (isQuery || Object.keys(fields).length === 0 ? undefined : JSON.stringify(fields)),
     bodySerializer: (bytes: unknown) => bytes,
   };
   const ask = async (more: Fields = {}): Promise<Response> => {
@@ -87,8 +87,10 @@ async function send(context: CommandContext, method: string, path: string, optio
     const address = search === '' ? path : `${path}${path.includes('?') ? '&' : '?'}${search}`;
     return (await sendTo(api)(method, address, init)).response;
   };
-  if (paginate) return terminal.print(toJson(await everyPage(ask), 2));
-  if (output !== undefined) return saveTo(output, async () => (await ask()).body, terminal);
+  const list = async () => toJson(await everyPage(ask), 2);
+  const body = async () => (paginate ? new Blob([`${await list()}\n`]).stream() : (await ask()).body);
+  if (output !== undefined) return saveTo(output, body, terminal);
+  if (paginate) return terminal.print(await list());
   await printAnswer(await ask(), terminal);
 }
 

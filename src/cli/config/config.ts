@@ -270,8 +270,8 @@ function checkProcesses({ WORKERS = 1, MONGODB_URI, METRICS_PORT, METRICS_HOST }
 
 type Need = readonly [VariableName, readonly VariableName[], inFile: (options: GatewayOptions) => unknown];
 
-const quotasIn = ({ quotas }: GatewayOptions) => quotas;
-const creditsIn = ({ credits }: GatewayOptions) => credits;
+const quotasIn = ({ quotas }: GatewayOptions) => quotas?.perUser;
+const creditsIn = ({ credits }: GatewayOptions) => credits?.prices;
 
 /** Each variable here is of no use without one of those behind it, or this in OPTIONS_FILE. */
 const needs: readonly Need[] = [

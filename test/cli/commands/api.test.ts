@@ -67,6 +67,10 @@ describe('express-model-gateway api', () => {
     expect(all.json.has_more).to.equal(false);
     const ids = (body: { data: { id: string }[] }) => body.data.map(({ id }) => id);
     expect(ids(all.json)).to.deep.equal(ids((await live.call('GET', '/v1/webhooks')).body as never));
+    const path = join(folder, 'webhooks.json');
+    const saved = await live.run('api', 'GET', '/v1/webhooks?limit=1', '--paginate', '--output', path);
+    expect(saved.stderr).to.equal('');
+    expect(JSON.parse(await readFile(path, 'utf8'))).to.deep.equal(all.json);
     const noList = await live.run('api', 'GET', '/v1/credits', '--paginate');
     expect(noList.code).to.not.equal(0);
   });

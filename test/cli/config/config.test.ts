@@ -248,6 +248,9 @@ describe('the configuration from the environment', () => {
       'INITIAL_CREDITS: is set without CREDIT_PRICES, so nothing would use it',
     );
     expect(refusal({ QUOTA_UNIT: 'requests' }).message).to.contain('DAILY_QUOTA or MONTHLY_QUOTA');
+    expect(refusal({ QUOTA_UNIT: 'requests', OPTIONS_FILE: '{"quotas":{"thresholds":[50]}}' }).message).to.contain(
+      'DAILY_QUOTA or MONTHLY_QUOTA',
+    );
     expect(refusal({ QUOTA_UNIT: 'credits', DAILY_QUOTA: '1' }).message).to.contain('CREDIT_PRICES');
     expect(refusal({ SHARED_LIMITS: 'true', OPTIONS_FILE: '{"limits":{"files":5}}' }).message).to.match(
       /^SHARED_LIMITS: is set without KEY_REQUESTS_PER_MINUTE or /,

@@ -85,7 +85,8 @@ interface NavigationProps {
 /** The links to those of some views that the scopes show. */
 function Navigation({ label, named, of, view }: NavigationProps) {
   const { scopes } = useSession();
-  const shown = of.filter((known) => isShown(known, scopes));
+  const { hasUsage } = gatewaySettings();
+  const shown = of.filter((known) => isShown(known, scopes) && (hasUsage || known.view !== 'usage'));
   if (shown.length === 0) return null;
   return (
     <nav class="views" aria-label={label}>
