@@ -16,12 +16,13 @@ export class CommandProcess {
     args: readonly string[],
     env: Readonly<Record<string, string>> = {},
     nodeOptions: readonly string[] = [],
+    script = cli,
   ) {
     // an environment of its own: what the developer has set must not decide the test
     const inherited = Object.fromEntries(
       ['PATH', 'HOME', 'XDG_CACHE_HOME', 'PIP_FIND_LINKS'].map((name) => [name, process.env[name]]),
     );
-    this.child = spawn(process.execPath, [...nodeOptions, cli, ...args], {
+    this.child = spawn(process.execPath, [...nodeOptions, script, ...args], {
       env: { ...inherited, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -1,24 +1,34 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import mongoose from 'mongoose';
-import { CommandProcess } from '../../cli/command.ts';
-import { nodeOptionsForProfile, type Target } from './setup.ts';
-import { cpuOf, mongodUsage, peakMemoryOf, type Usage } from './usage.ts';
+import { CommandProcess, cli } from '../../cli/command.ts';
+import { newUri, nodeOptionsForProfile, type Setup, type Target } from './setup.ts';
+import { cpuOf, type KernelCounts, kernelCountsOf, mongodUsage, peakMemoryOf, type Usage } from './usage.ts';
 
-/** The stand-alone command. */
+/** The account that a command's key is of. */
+export const userId = 'usr_1';
+
+/** The stand-alone command, running. */
 export interface Command {
   readonly target: Target;
-  /** The account of its first key. */
-  readonly userId: string;
-  /** Of all its processes. */
-  usage(): Promise<Usage>;
-  /** The most that one of its processes has used so far. Megabytes. */
+  /** Of its database. */
+  readonly uri: string;
+  /** The one that was started, and those that it has started to serve, if there are any. */
+  readonly pids: readonly number[];
+  /** Of all its processes, like what follows. */
+  usage(): Promise<Usage & KernelCounts>;
+  /** Megabytes. */
   peakMemory(): Promise<number>;
-  /** Webhooks of that account, made through the API. */
-  subscribe(urls: readonly string[], secret: string): Promise<void>;
-  /** Ends it as Ctrl-C does, and removes its data. */
+  /** Webhooks of its account, made through the API. */
+  subscribe(urls: readonly string[]): Promise<void>;
+  /** Ends it as Ctrl-C does. */
   end(): Promise<void>;
+}
+
+type Variables = Readonly<Record<string, string>>;
+
+/** How a command is started, but for its database. */
+export interface Start {
+  /** Its file, of this checkout or another one. @default of this one */
+  readonly script?: string;
+  readonly variables?: Variables;
 }
 
 async function createWebhook({ port, key }: Target, url: string, secret: string): Promise<void> {
@@ -30,19 +40,20 @@ async function createWebhook({ port, key }: Target, url: string, secret: string)
   if (!response.ok) throw new Error(`a webhook was answered ${response.status}: ${await response.text()}`);
 }
 
-/** A MongoDB that is there already, and how many processes share the port of the command. */
-interface Several {
-  readonly uri: string;
-  readonly secretKey: string;
-  readonly count: number;
+async function createKey(script: string, variables: Variables): Promise<string> {
+  const flags = ['--database', '--user', userId, '--scope', 'models,webhooks,events:publish'];
+  const command = new CommandProcess(['keys', 'create', ...flags], variables, [], script);
+  const [, key = ''] = await command.until(/^API key: (\S+)$/m);
+  await command.exited;
+  return key;
 }
 
-/** As `npm start` runs Node. */
-export const startOptions = ['--max-semi-space-size=8', '--heap-growing-percent=100', ...nodeOptionsForProfile];
-
-/** The ids of the processes that a command has started once they serve; one process serves by itself. */
-export async function processesOf(command: CommandProcess, count: number): Promise<number[]> {
-  const pids: number[] = [];
+/** The ids of a command's processes once all of them serve. One serves by itself; of several, each says so. */
+async function processesOf(command: CommandProcess, workers = '1'): Promise<number[]> {
+  // printed after the number of processes, which is absent unless `WORKERS` is or defaults to `auto`
+  await command.until(/^Webhooks may use: /m);
+  const count = Number(/^Processes: (\d+)/m.exec(command.stdout)?.[1] ?? workers);
+  const pids = [command.child.pid ?? 0];
   for (let i = 1; count > 1 && i <= count; i += 1) {
     const [, pid] = await command.until(new RegExp(`^Process ${i} serves \\(pid (\\d+)\\)$`, 'm'));
     pids.push(Number(pid));
@@ -51,52 +62,42 @@ export async function processesOf(command: CommandProcess, count: number): Promi
 }
 
 /**
- * Starts the built command as its users do, with its defaults: a port and a folder of its own are all that it is told.
- * It may deliver to loopback because it listens there. Its MongoDB is embedded, but for several processes.
+ * Starts the built command as its users do in production, with no option of Node. It may deliver to loopback.
+ * @param before a command that has ended, whose database and key this one takes. @default a database of its own
  */
-export async function startCommand(several?: Several): Promise<Command> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'bench-command-'));
-  const shared = several && {
-    MONGODB_URI: several.uri,
-    SECRET_KEYS: several.secretKey,
-    WORKERS: String(several.count),
-  };
-  const command = new CommandProcess(
-    ['start'],
-    { PORT: '0', DATA_DIR: dataDir, ...shared },
-    several ? startOptions : nodeOptionsForProfile,
-  );
+export async function startCommand(setup: Setup, start: Start, before?: Command): Promise<Command> {
+  const { script = cli, variables = {} } = start;
+  const uri = before?.uri ?? newUri(setup.mongo);
+  const database = { MONGODB_URI: uri, SECRET_KEYS: setup.secretKey };
+  const receivers = { ALLOW_HTTP: 'true', ALLOW_PRIVATE_NETWORKS: '127.0.0.0/8' };
+  const environment = { NODE_ENV: 'production', PORT: '0', ...database, ...receivers, ...variables };
+  const command = new CommandProcess(['start'], environment, nodeOptionsForProfile, script);
 
   async function end(): Promise<void> {
+    await setup.load.call('retarget');
     await command.end('SIGINT');
-    await rm(dataDir, { recursive: true });
   }
 
   try {
-    const printed = async (pattern: RegExp) => (await command.until(pattern))[1] ?? '';
-    const target = {
-      port: Number(await printed(/^Base URL: http:\/\/127\.0\.0\.1:(\d+)\/v1$/m)),
-      key: await printed(/^API key: (\S+)$/m),
-    };
-    const userId = await printed(/^User: (\S+)$/m);
-    const pids = [command.child.pid ?? 0, ...(await processesOf(command, several?.count ?? 1))];
-    const uri = several?.uri ?? JSON.parse(await readFile(join(dataDir, 'mongo.json'), 'utf8')).uri;
-    const connection = await mongoose.createConnection(uri, { heartbeatFrequencyMS: 60_000 }).asPromise();
+    const [, port] = await command.until(/^Base URL: http:\/\/127\.0\.0\.1:(\d+)\/v1$/m);
+    const pids = await processesOf(command, variables.WORKERS);
+    const target = { port: Number(port), key: before?.target.key ?? (await createKey(script, database)) };
+    const sum = async (read: (pid: number) => Promise<number>) =>
+      (await Promise.all(pids.map(read))).reduce((total, one) => total + one, 0);
     return {
       target,
-      userId,
-      async usage() {
-        const cpus = await Promise.all(pids.map(cpuOf));
-        return { cpu: cpus.reduce((sum, cpu) => sum + cpu, 0), ...(await mongodUsage(connection)) };
+      uri,
+      pids,
+      usage: async () => ({
+        cpu: await sum(cpuOf),
+        ...(await kernelCountsOf(pids)),
+        ...(await mongodUsage(setup.connection)),
+      }),
+      peakMemory: () => sum(peakMemoryOf),
+      async subscribe(urls) {
+        for (const url of urls) await createWebhook(target, url, setup.secret);
       },
-      peakMemory: async () => Math.max(...(await Promise.all(pids.map(peakMemoryOf)))),
-      async subscribe(urls, secret) {
-        for (const url of urls) await createWebhook(target, url, secret);
-      },
-      async end() {
-        await connection.close();
-        await end();
-      },
+      end,
     };
   } catch (error) {
     await end();

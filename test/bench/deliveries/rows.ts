@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { percentile } from '../report.ts';
 import { type Arrival, now, type Process, type Published, type Setup, type Target } from './setup.ts';
 import type { Usage } from './usage.ts';
 
-const publishers = 16;
+export const publishers = 16;
 
 /** An account with so many webhooks at a sender. */
 export async function subscribe(setup: Setup, sender: Process, userId: string, count: number): Promise<void> {
@@ -11,21 +10,21 @@ export async function subscribe(setup: Setup, sender: Process, userId: string, c
 }
 
 /** What each of `count` things used. */
-export type Cost = (count: number) => Promise<Usage>;
+type Cost<Figures> = (count: number) => Promise<Figures>;
 
 /** Measures from now until it is asked. */
-export async function meter(read: () => Promise<Usage>): Promise<Cost> {
+export async function meter<Figures extends Readonly<Record<keyof Figures, number>>>(
+  read: () => Promise<Figures>,
+): Promise<Cost<Figures>> {
   const before = await read();
   return async (count) => {
     // what is still being recorded belongs to it
     await sleep(300);
-    const after = await read();
-    return {
-      cpu: (after.cpu - before.cpu) / count,
-      mongod: (after.mongod - before.mongod) / count,
-      operations: (after.operations - before.operations) / count,
-      requests: (after.requests - before.requests) / count,
-    };
+    const after = Object.entries<number>(await read()).map(([name, value]) => [
+      name,
+      (value - before[name as keyof Figures]) / count,
+    ]);
+    return Object.fromEntries(after) as Figures;
   };
 }
 
@@ -72,13 +71,12 @@ export function waits(
   return arrivals.map(({ id, at }) => at - (began.get(id) ?? Number.NaN));
 }
 
-/** From the answer to the publisher, and from its request, to the first byte at the receiver. Milliseconds. */
+/** From the request to its answer, and to the first byte at the receiver, of events at even distances. Milliseconds. */
 export async function delays(setup: Setup, target: Target, userId: string, events: number, perSecond: number) {
   const published = await setup.load.call<Published[]>('steadily', target, userId, events, perSecond);
   const arrivals = await setup.arrivals(events);
-  const quantiles = (all: number[]) => ({ p50: percentile(all, 50), p99: percentile(all, 99) });
   return {
-    accepted: quantiles(waits(published, arrivals, 'accepted')),
-    sent: quantiles(waits(published, arrivals, 'sent')),
+    answer: published.map(({ sent, accepted }) => accepted - sent),
+    arrival: waits(published, arrivals, 'sent'),
   };
 }

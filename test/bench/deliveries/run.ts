@@ -15,8 +15,8 @@ export interface Run {
   opened(sender: Process): Promise<Target>;
 }
 
-/** Groups of rows by their names; each can be run again and again, alone or after any other. */
-export type Groups = Readonly<Record<string, () => Promise<void>>>;
+/** Groups of rows by their names; each can be run again and again, alone or after any other. Rounds count from 0. */
+export type Groups = Readonly<Record<string, (round: number) => Promise<void>>>;
 
 export const thousands = (count: number): string => count.toLocaleString('en');
 

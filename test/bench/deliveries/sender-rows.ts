@@ -1,101 +1,69 @@
-import { startCommand } from './command.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { besideCrowd } from './crowding.ts';
 import { nineOthers } from './hanging.ts';
-import { addRate, rateNames } from './rates.ts';
+import { addRate, rateName, rateRows } from './rates.ts';
 import * as rows from './rows.ts';
 import type { Groups, Run } from './run.ts';
-import { type Process, type Target, uriOf } from './setup.ts';
+import type { Process, Published, Target } from './setup.ts';
+import type { Sent } from './usage.ts';
 
 /** In each of three rounds. */
 const crowdPairs = 3;
 
-const stockName = (row: string) => `stock Agenda: ${row}`;
-const coldName = (row: string) => `stand-alone command, just started: ${row}`;
-/** The first that a command makes, which include what Node compiles and the pools open meanwhile. */
-const coldDeliveries = 10_000;
-/** As many for stock Agenda, which is the slower the more jobs wait. */
-const rateRows = [
-  { row: 'one webhook', short: 'one webhook', events: 5_000, quickly: 3_000, webhooks: 1 },
-  { row: 'each event to 10 webhooks', short: 'fan-out', events: 500, quickly: 100, webhooks: 10 },
-] as const;
-
-/** A sender that is published to over HTTP, and stock Agenda in its place. */
+/** A gateway that is mounted in Express and published to over HTTP, and stock Agenda in its place. */
 export function senderRows({ setup, notes, quick, some, newUser, opened }: Run): Groups {
-  async function warmUp(sender: Process, target: Target, events: number): Promise<void> {
+  async function warmUp(sender: Process, target: Target, events: number): Promise<string> {
     const userId = newUser();
     await rows.subscribe(setup, sender, userId, 1);
     await rows.rate(setup, () => setup.usage(sender), target, userId, events, 1);
+    return userId;
   }
 
-  async function rates(sender: Process, named: (row: string) => string): Promise<void> {
+  /** Few deliveries: it is the slower the more jobs wait. Beside the command's, where `rates` is measured too. */
+  async function stock(): Promise<void> {
+    const sender = await setup.stock();
     const target = await opened(sender);
     await sender.call('start');
     // until Node has compiled what is called often: a sender runs for weeks
-    await warmUp(sender, target, quick ? 2_500 : 4_000);
-    for (const { row, events, quickly, webhooks } of rateRows) {
+    await warmUp(sender, target, quick ? 1_000 : 4_000);
+    for (const { row, webhooks } of rateRows) {
       const userId = newUser();
       await rows.subscribe(setup, sender, userId, webhooks);
-      const found = await rows.rate(
-        setup,
-        () => setup.usage(sender),
-        target,
-        userId,
-        quick ? quickly : events,
-        webhooks,
-      );
-      addRate(notes, named(row), found);
+      const events = (quick ? 1_000 : 5_000) / webhooks;
+      const name = `stock Agenda: ${row}`;
+      const usage = () => setup.usage(sender);
+      addRate(notes.add, name, await rows.rate(setup, usage, target, userId, events, webhooks));
+      notes.addRatio(`${row}, times stock Agenda`, rateName(row), rateName(name));
     }
-    const { peak } = await sender.call<{ peak: number }>('usage');
-    notes.add(named('peak memory of the sender'), 'MB', peak);
     await setup.closed(sender);
   }
 
-  /** The stand-alone command as its users start it, a new one for each row, with nothing warmed up. */
-  async function cold(): Promise<void> {
-    for (const { row, webhooks } of rateRows) {
-      const command = await startCommand();
-      try {
-        await setup.load.call('retarget');
-        await command.subscribe(setup.urls(newUser(), webhooks), setup.secret);
-        const events = some(coldDeliveries) / webhooks;
-        const found = await rows.rate(setup, command.usage, command.target, command.userId, events, webhooks);
-        addRate(notes, coldName(row), found);
-      } finally {
-        await command.end();
-      }
+  /** Which commands an event sends that comes alone. The driver reports them, which costs CPU: no time is measured. */
+  async function commands(): Promise<void> {
+    const sender = await setup.sender({ countCommands: true });
+    const target = await opened(sender);
+    await sender.call('start');
+    const userId = await warmUp(sender, target, 1_000);
+    await sender.call('commands');
+    const events = quick ? 50 : 100;
+    await setup.load.call<Published[]>('steadily', target, userId, events, 10);
+    await setup.arrivals(events);
+    // what is still being recorded belongs to it
+    await sleep(300);
+    const sent = await sender.call<Sent[]>('commands');
+    const seconds = events / 10 + 0.3;
+    await sleep(seconds * 1_000);
+    const idle = await sender.call<Sent[]>('commands');
+    const idleOf = (one: Sent) =>
+      idle.find(({ command, caller }) => command === one.command && caller === one.caller)?.count ?? 0;
+    for (const one of sent) {
+      const count = (one.count - idleOf(one)) / events;
+      if (count >= 0.02) notes.add(`commands of an event at 10/s: ${one.command}, ${one.caller}`, '', count);
     }
-  }
-
-  /** Two processes of the stand-alone command beside one, each warmed up. */
-  async function processes(): Promise<void> {
-    for (const { row, short, events, webhooks } of rateRows) {
-      const named = (count: number) => `${row}, the command with ${count === 1 ? 'one process' : 'two processes'}`;
-      for (const count of [1, 2]) {
-        const uri = uriOf(setup.mongo, `bench_${newUser()}`);
-        const command = await startCommand({ uri, secretKey: setup.secretKey, count });
-        try {
-          await setup.load.call('retarget');
-          await command.subscribe(setup.urls(newUser(), webhooks), setup.secret);
-          const measure = (some: number) =>
-            rows.rate(setup, command.usage, command.target, command.userId, some, webhooks);
-          await measure(Math.round(events * 0.8));
-          addRate(notes, named(count), await measure(quick ? events / 5 : events));
-          notes.add(`${named(count)}: peak memory of a process`, 'MB', await command.peakMemory());
-        } finally {
-          await command.end();
-        }
-      }
-      const [one, two] = [rateNames(named(1)), rateNames(named(2))];
-      notes.addRatio(`${short}: rate with two processes, times one`, two.rate, one.rate);
-      notes.addRatio(`${short}: CPU with two processes, times one`, two.cpuWithMongod, one.cpuWithMongod);
+    for (const { command, caller, count } of idle) {
+      notes.add(`commands of an idle second: ${command}, ${caller}`, '', count / seconds);
     }
-  }
-
-  async function stock(): Promise<void> {
-    await rates(await setup.stock(), stockName);
-    for (const { row, short } of rateRows) {
-      notes.addRatio(`${short}, times stock Agenda`, rateNames(row).rate, rateNames(stockName(row)).rate);
-    }
+    await setup.closed(sender);
   }
 
   async function warmSender(): Promise<{ sender: Process; target: Target }> {
@@ -104,21 +72,6 @@ export function senderRows({ setup, notes, quick, some, newUser, opened }: Run):
     await sender.call('start');
     await warmUp(sender, target, some(500));
     return { sender, target };
-  }
-
-  async function latency(): Promise<void> {
-    const { sender, target } = await warmSender();
-    const userId = newUser();
-    await rows.subscribe(setup, sender, userId, 1);
-    for (const [perSecond, events] of [
-      [10, quick ? 50 : 200],
-      [200, quick ? 600 : 2_000],
-    ] as const) {
-      const { accepted, sent } = await rows.delays(setup, target, userId, events, perSecond);
-      notes.addAll(`accepted to first byte at ${perSecond}/s`, 'ms', accepted);
-      notes.addAll(`published to first byte at ${perSecond}/s`, 'ms', sent);
-    }
-    await setup.closed(sender);
   }
 
   /** At a rate that leaves the machine room: near its limit, delays tell of the queue alone. */
@@ -158,5 +111,5 @@ export function senderRows({ setup, notes, quick, some, newUser, opened }: Run):
     await setup.closed(sender);
   }
 
-  return { rates: async () => rates(await setup.sender(), (row) => row), cold, processes, stock, latency, hang, crowd };
+  return { stock, commands, hang, crowd };
 }

@@ -1,9 +1,8 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import mongoose, { type Connection } from 'mongoose';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { newSecretKey } from '../../support/gateway.ts';
@@ -96,11 +95,6 @@ export interface Setup {
   readonly load: Process;
   /** A gateway in a process of its own. */
   sender(options?: object): Promise<Process>;
-  /**
-   * The gateway of a checkout, which has been installed and built, with a database of its own.
-   * @param checkout its folder
-   */
-  senderFrom(checkout: string): Promise<Process>;
   /** Stock Agenda in a process of its own. */
   stock(): Promise<Process>;
   /** So many URLs below a name. */
@@ -129,11 +123,13 @@ export function uriOf({ uri }: Pick<EmbeddedMongo, 'uri'>, database: string): st
   return uri.replace(/\/\w+\?/, `/${database}?`);
 }
 
+/** The URI of a database of the server that nobody has used. */
+export const newUri = (mongo: Setup['mongo']): string => uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`);
+
 /** @param members of the replica set */
 export async function openSetup(members = 1): Promise<Setup> {
   const mongo = await startEmbeddedMongo({ temporary: true, replicas: members });
-  const newUri = () => uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`);
-  const uri = newUri();
+  const uri = newUri(mongo);
   // its own heartbeats would count among the operations of what is idle
   const connection = await mongoose.createConnection(uri, { heartbeatFrequencyMS: 60_000 }).asPromise();
   const config = { uri, secretKey: newSecretKey() };
@@ -156,10 +152,6 @@ export async function openSetup(members = 1): Promise<Setup> {
     receiver,
     load,
     sender: (options = {}) => open('sender.mjs', { options }),
-    senderFrom(checkout) {
-      const script = resolve(checkout, 'test/bench/deliveries/sender.mjs');
-      return open(pathToFileURL(script).href, { uri: newUri() });
-    },
     stock: () => open('agenda.mjs', {}),
     urls: (name, count) => Array.from({ length: count }, (_, i) => `http://127.0.0.1:${port}/${name}/${i}`),
     async arrivals(count) {

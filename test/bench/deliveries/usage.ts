@@ -13,6 +13,16 @@ export interface Usage {
   readonly requests: number;
 }
 
+/** What the kernel has counted so far. */
+export interface KernelCounts {
+  /** Of any kind, to sockets above all. */
+  readonly writes: number;
+  /** In these writes. */
+  readonly bytes: number;
+  /** How often main threads were woken. */
+  readonly wakes: number;
+}
+
 /** A command that a process has sent to its database, and how often. */
 export interface Sent {
   /** Such as `insert events`. */
@@ -47,4 +57,18 @@ export async function mongodUsage(connection: Connection): Promise<Pick<Usage, '
     operations: insert + query + update + removed + command + getmore,
     requests: status?.network.numRequests ?? 0,
   };
+}
+
+/** Of several processes together. */
+export async function kernelCountsOf(pids: readonly number[]): Promise<KernelCounts> {
+  const counts = { writes: 0, bytes: 0, wakes: 0 };
+  for (const pid of pids) {
+    const io = await readFile(`/proc/${pid}/io`, 'utf8');
+    const status = await readFile(`/proc/${pid}/status`, 'utf8');
+    const read = (text: string, name: string) => Number(new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(text)?.[1]);
+    counts.writes += read(io, 'syscw');
+    counts.bytes += read(io, 'wchar');
+    counts.wakes += read(status, 'voluntary_ctxt_switches');
+  }
+  return counts;
 }

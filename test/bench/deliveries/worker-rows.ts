@@ -12,23 +12,6 @@ const accounting = {
 export function workerRows({ setup, notes, quick, some, newUser, opened }: Run): Groups {
   const waiting = quick ? 5_000 : 10_000;
 
-  /** Publishing with nobody to deliver leaves what is drained. */
-  async function backlog(): Promise<void> {
-    const publisher = await setup.sender();
-    const target = await opened(publisher);
-    const userId = newUser();
-    await rows.subscribe(setup, publisher, userId, 1);
-    notes.add(
-      'publish alone over HTTP, one webhook',
-      'events/s',
-      await rows.publishAlone(setup, target, userId, waiting),
-    );
-    const worker = await setup.sender();
-    notes.add(`${thousands(waiting)} waiting, drained in`, 's', await rows.drain(setup, worker, waiting));
-    await setup.closed(worker);
-    await setup.closed(publisher);
-  }
-
   async function kill(): Promise<void> {
     const publisher = await setup.sender();
     const target = await opened(publisher);
@@ -105,5 +88,5 @@ export function workerRows({ setup, notes, quick, some, newUser, opened }: Run):
     await setup.closed(publisher);
   }
 
-  return { backlog, kill, several, wake, idle, concurrency };
+  return { kill, several, wake, idle, concurrency };
 }

@@ -1,8 +1,12 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
-import { showHelp } from '../arguments.ts';
+import { announce, describeGroups, readGroups, showHelp } from '../arguments.ts';
+import { uriOf } from '../deliveries/setup.ts';
 import { cpuOf, type Sent } from '../deliveries/usage.ts';
 import { machineOf } from '../origin.ts';
 import { type Figure, median, percentile, report } from '../report.ts';
@@ -13,45 +17,61 @@ import { BenchUpstream } from './upstream.ts';
 
 /**
  * What the relay costs, mounted in Express and in front of it, beside Node's floor and beside what a careful hand writes with
- * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`,
- * with `-- --only=` and some of `files`, `sockets`, `everyday` (calls that come alone), `metrics` (what they cost), `requests`, `prompts` and `streams`
- * for these alone.
+ * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package.
  */
 
-/** Each with the seconds that it took by itself on two busy cores; several of the last four share a part of theirs. */
-const durations = { files: 60, sockets: 60, everyday: 290, metrics: 150, requests: 320, prompts: 90, streams: 140 };
+/** The last five share a part of their time. */
+const durations = {
+  files: 20,
+  sockets: 20,
+  everyday: 95,
+  metrics: 50,
+  requests: 110,
+  accounting: 60,
+  prompts: 40,
+  streams: 50,
+};
 type Group = keyof typeof durations;
-const groups = Object.keys(durations) as Group[];
 showHelp('bench:relay', {
   '--quick': 'one short round',
-  '--only=<groups>': `some of ${groups.map((group) => `${group} (${durations[group]} s)`).join(', ')}`,
+  '--only=<groups>': `${describeGroups(durations)}; everyday is of calls that come alone, metrics of what they cost`,
+  '--against=<folder>': 'compares with the gateway of another checkout, installed and built: requests alone',
 });
-const quick = process.argv.includes('--quick');
-const only = process.argv
-  .find((argument) => argument.startsWith('--only='))
-  ?.slice('--only='.length)
-  .split(',');
-const unknown = only?.find((group) => !(groups as readonly string[]).includes(group));
-if (unknown !== undefined) throw new TypeError(`--only takes some of ${groups.join(', ')}, not ${unknown}`);
-const isWanted = (group: Group): boolean => !only || only.includes(group);
+const { values } = parseArgs({
+  options: { quick: { type: 'boolean', default: false }, only: { type: 'string' }, against: { type: 'string' } },
+});
+const { quick, against } = values;
+if (against !== undefined && !existsSync(join(against, 'dist/index.cjs'))) {
+  throw new TypeError(
+    `--against takes the folder of a checkout that is installed and built, not ${against || 'nothing'}`,
+  );
+}
+const wanted: Group[] =
+  against === undefined
+    ? readGroups(durations, values.only)
+    : readGroups({ requests: durations.requests }, values.only);
+const isWanted = (group: Group): boolean => wanted.includes(group);
 const rounds = quick ? 1 : 3;
 /** Turns of each server in a round. */
 const metricsPairs = quick ? 5 : 25;
 const seconds = quick ? 2 : 5;
-const names = ['pipe', 'express', 'gateway', 'in_front', 'accounting'] as const;
 /** The gateway without the work of prom-client, beside the gateway. */
 const measured = ['gateway', 'unmeasured'] as const;
-type Name = (typeof names)[number] | (typeof measured)[number] | 'socket_pipe';
+/** `other`: the mounted gateway of another checkout. */
+const compared = against === undefined ? [] : (['other'] as const);
+const names = ['pipe', 'express', 'gateway', 'in_front', ...compared] as const;
+type Name = (typeof names)[number] | (typeof measured)[number] | 'accounting' | 'socket_pipe';
 /** Those that are measured with calls that come alone; plain Express is the floor. */
 const everyday = ['express', 'gateway', 'accounting'] as const;
 /** The servers that are measured together, in turns. */
 const together: Partial<Record<Group, readonly Name[]>> = {
   metrics: measured,
   requests: names,
+  accounting: ['gateway', 'accounting'],
   prompts: ['express', 'gateway'],
   streams: ['gateway'],
 };
-const startedNames = [...new Set(groups.filter(isWanted).flatMap((group) => together[group] ?? []))];
+const startedNames = [...new Set(wanted.flatMap((group) => together[group] ?? []))];
 
 /** Says on stderr how long a part took. */
 async function timed(part: string, work: () => Promise<void>): Promise<void> {
@@ -63,6 +83,8 @@ async function timed(part: string, work: () => Promise<void>): Promise<void> {
 interface Server extends Target {
   readonly child: ChildProcess;
 }
+
+type Servers = Readonly<Record<Name, Server>>;
 
 function hasTaskset(): boolean {
   try {
@@ -80,6 +102,7 @@ const pinned = hasTaskset();
  * under load never waits. One that begins anew answers 800 requests in the first second, and 3,000 in the tenth.
  */
 const nodeOptions = ['--no-flush-bytecode'];
+const ownFolder = fileURLToPath(new URL('../../..', import.meta.url));
 
 async function start(
   name: Name,
@@ -87,16 +110,23 @@ async function start(
   mongo: string,
   variables: Record<string, string> = {},
 ): Promise<Server> {
-  const script = fileURLToPath(new URL('./server.mjs', import.meta.url));
+  const isOther = name === 'other';
+  const checkout = isOther ? (against ?? ownFolder) : ownFolder;
+  const script = join(checkout, 'test/bench/relay/server.mjs');
+  const database = isOther ? uriOf({ uri: mongo }, name) : mongo;
   const node = [process.execPath, ...(process.env.BENCH_NODE_OPTIONS?.match(/\S+/g) ?? nodeOptions), script];
   const [command = '', ...args] = [...(pinned ? ['taskset', '-c', '0'] : []), ...node];
   // not on the command line, which shows a URI's password to every user of the machine
-  const env = { ...process.env, NODE_ENV: 'production', BENCH_MONGO: mongo, ...variables };
-  const child = spawn(command, [...args, name, String(upstream.port)], {
+  const env = { ...process.env, NODE_ENV: 'production', BENCH_MONGO: database, ...variables };
+  const child = spawn(command, [...args, isOther ? 'gateway' : name, String(upstream.port)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env,
   });
-  const [{ port, key }] = (await once(child, 'message')) as [Target];
+  const ended = once(child, 'exit').then(([status]) => {
+    throw new Error(`${name} ended with status ${status} before it served`);
+  });
+  const [{ port, key }] = (await Promise.race([once(child, 'message'), ended])) as [Target];
+  ended.catch(() => {});
   return { child, port, key };
 }
 
@@ -134,7 +164,9 @@ function note(name: string, unit: string, value: number): void {
 
 /** Before a turn that counts: what a server has left for later while it was busy is done. Milliseconds. */
 const warmUp = 1_000;
-/** Before the first turn: until V8 has compiled all that a call runs. Milliseconds. */
+/** From a server's first call on: measured by itself. Milliseconds. */
+const coldTime = 4_000;
+/** After that: until V8 has compiled all that a call runs. Milliseconds. */
 const firstWarmUp = 8_000;
 
 const question = { model: 'bench-1', messages: [{ role: 'user', content: 'What does a gateway add? '.repeat(20) }] };
@@ -143,20 +175,28 @@ const longQuestion = {
   messages: [{ role: 'user', content: 'Forty words of "context", with\nline ends. '.repeat(4_700) }],
 };
 
-async function measureRequests(servers: Record<Name, Server>, direct: Target): Promise<void> {
-  const rates = {} as Record<(typeof names)[number], number>;
+/** What a server answers and takes while 64 connections are busy. @returns requests a second */
+async function measureRate(name: Name, server: Server): Promise<number> {
+  const request = chatRequest(server, question);
+  await saturate(server, request, 64, warmUp);
+  const { result, cpu } = await costOf(server, () => saturate(server, request, 64, seconds * 1_000));
+  const rate = result.count / result.seconds;
+  note(`relay_${name}_requests`, '1/s', rate);
+  note(`relay_${name}_cpu_per_request`, 'µs', cpu / result.count);
+  return rate;
+}
+
+/** @param cold what each server answered a second in its first seconds */
+async function measureRequests(servers: Servers, cold: Record<Name, number>, direct: Target): Promise<void> {
+  const rates = {} as Record<Name, number>;
   for (const name of names) {
-    const server = servers[name];
-    const request = chatRequest(server, question);
-    await saturate(server, request, 64, warmUp);
-    const { result, cpu } = await costOf(server, () => saturate(server, request, 64, seconds * 1_000));
-    rates[name] = result.count / result.seconds;
-    note(`relay_${name}_requests`, '1/s', rates[name]);
-    note(`relay_${name}_cpu_per_request`, 'µs', cpu / result.count);
+    rates[name] = await measureRate(name, servers[name]);
+    note(`relay_${name}_first_4_seconds_to_warm`, 'ratio', cold[name] / rates[name]);
   }
-  for (const name of ['gateway', 'in_front'] as const) {
+  for (const name of ['gateway', 'in_front', ...compared] as const) {
     note(`relay_${name}_share_of_express`, 'ratio', rates[name] / rates.express);
   }
+  for (const name of compared) note('relay_gateway_to_other', 'ratio', rates.gateway / rates[name]);
 
   const alone = async (target: Target) =>
     median((await saturate(target, chatRequest(target, question), 1, 500)).firstBytes);
@@ -167,7 +207,8 @@ async function measureRequests(servers: Record<Name, Server>, direct: Target): P
  * What accounting adds to a call, in short turns beside each other: the pace of a machine changes by more than that. Each turn
  * follows upon another of the same server, so that as much is left to be counted at its beginning as at its end.
  */
-async function measureAccounting(servers: Record<Name, Server>): Promise<void> {
+async function measureAccounting(servers: Servers): Promise<void> {
+  await measureRate('accounting', servers.accounting);
   const costPerRequest = async (server: Server): Promise<number> => {
     const request = chatRequest(server, question);
     await saturate(server, request, 64, warmUp);
@@ -182,7 +223,7 @@ async function measureAccounting(servers: Record<Name, Server>): Promise<void> {
 }
 
 /** What the metrics add to a call, in many short turns: less than the pace of a machine changes by from one turn to the next. */
-async function measureMetrics(servers: Record<Name, Server>): Promise<void> {
+async function measureMetrics(servers: Servers): Promise<void> {
   const ratios: number[] = [];
   for (const name of measured) await saturate(servers[name], chatRequest(servers[name], question), 16, warmUp);
   for (let pair = 0; pair < metricsPairs; pair += 1) {
@@ -306,7 +347,7 @@ async function measureSockets(mongo: string): Promise<void> {
   upstream.close();
 }
 
-async function measureLongPrompts(servers: Record<Name, Server>): Promise<void> {
+async function measureLongPrompts(servers: Servers): Promise<void> {
   for (const name of ['express', 'gateway'] as const) {
     const server = servers[name];
     const request = chatRequest(server, longQuestion);
@@ -339,8 +380,7 @@ async function main(): Promise<void> {
   const mongo = external ? undefined : await startEmbeddedMongo({ temporary: true });
   const upstream = await BenchUpstream.start();
   const uri = external ?? mongo?.uri ?? '';
-  const seconds = groups.filter(isWanted).reduce((sum, group) => sum + durations[group], 0);
-  if (!quick) console.error(`  some ${Math.ceil(seconds / 60)} minutes`);
+  if (!quick) announce(durations, wanted, rounds);
   if (isWanted('files')) await timed('files', () => measureFiles(uri));
   if (isWanted('sockets')) await timed('sockets', () => measureSockets(uri));
   if (mongo && isWanted('everyday')) {
@@ -371,15 +411,17 @@ async function main(): Promise<void> {
 async function measureTogether(upstream: BenchUpstream, uri: string): Promise<void> {
   const direct = { port: upstream.port, key: 'none' };
   const started = await Promise.all(startedNames.map((name) => start(name, upstream, uri)));
-  const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Record<Name, Server>;
+  const servers = Object.fromEntries(startedNames.map((name, i) => [name, started[i]])) as Servers;
+  const cold = {} as Record<Name, number>;
   for (const name of startedNames) {
-    await saturate(servers[name], chatRequest(servers[name], question), 64, firstWarmUp);
+    const request = chatRequest(servers[name], question);
+    const { count, seconds } = await saturate(servers[name], request, 64, coldTime);
+    cold[name] = count / seconds;
+    await saturate(servers[name], request, 64, firstWarmUp);
   }
   if (isWanted('metrics')) await measureMetrics(servers);
-  if (isWanted('requests')) {
-    await measureRequests(servers, direct);
-    await measureAccounting(servers);
-  }
+  if (isWanted('requests')) await measureRequests(servers, cold, direct);
+  if (isWanted('accounting')) await measureAccounting(servers);
   if (isWanted('prompts')) await measureLongPrompts(servers);
   // what is left to be counted would be counted on the same core
   await stop(...startedNames.filter((name) => name !== 'gateway').map((name) => servers[name]));

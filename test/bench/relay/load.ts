@@ -16,19 +16,28 @@ export function chatRequest({ key }: Target, body: object): Buffer {
   );
 }
 
+/** Milliseconds. */
+const maxWait = 30_000;
+
 async function open(port: number): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
   socket.setNoDelay(true);
+  // a benchmark ends, whatever a server does
+  socket.setTimeout(maxWait, () => socket.destroy());
   await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
   return socket;
 }
 
-/** Sends a request and waits for the whole of its answer, which has a length. @returns milliseconds to the first byte */
+/**
+ * Sends a request and waits for the whole of its answer, which has a length. @returns milliseconds to the first byte
+ * @throws when the answer is not 200 or does not come
+ */
 function exchange(socket: Socket, request: Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     const sent = performance.now();
     let firstByte = 0;
     let missing = -1;
+    const onClose = () => reject(new Error('a connection ended before its answer'));
     const onData = (data: Buffer): void => {
       if (missing === -1) {
         firstByte = performance.now() - sent;
@@ -39,10 +48,10 @@ function exchange(socket: Socket, request: Buffer): Promise<number> {
       }
       missing -= data.length;
       if (missing > 0) return;
-      socket.off('data', onData);
+      socket.off('data', onData).off('close', onClose);
       resolve(firstByte);
     };
-    socket.on('data', onData);
+    socket.on('data', onData).once('close', onClose);
     socket.write(request);
   });
 }

@@ -164,4 +164,6 @@ process.on('message', async (message) => {
     process.exit(0);
   }
 });
+// without the benchmark there is nobody to work for
+process.on('disconnect', () => process.exit());
 process.send({ port: started.server.address().port, key: started.key });

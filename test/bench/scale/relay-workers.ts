@@ -1,7 +1,6 @@
-import { CommandProcess, run } from '../../cli/command.ts';
 import type { RelayFigures } from '../../scale/measured.ts';
-import { processesOf, startOptions } from '../deliveries/command.ts';
-import { type Setup, uriOf } from '../deliveries/setup.ts';
+import { type Command, startCommand } from '../deliveries/command.ts';
+import type { Setup } from '../deliveries/setup.ts';
 import { cpuOf } from '../deliveries/usage.ts';
 import { chatRequest, saturate } from '../relay/load.ts';
 import type { BenchUpstream } from '../relay/upstream.ts';
@@ -19,37 +18,22 @@ interface Relayed {
   readonly seconds: number;
 }
 
-let databases = 0;
-
-/** The stand-alone command with so many processes on one port, and a database of its own. */
-async function startServer({ setup, upstream, workers }: Relayed) {
-  databases += 1;
-  const database = { MONGODB_URI: uriOf(setup.mongo, `relay_${databases}`), SECRET_KEYS: setup.secretKey };
-  const command = new CommandProcess(
-    ['start'],
-    {
-      ...database,
-      PORT: '0',
+function startServer({ setup, upstream, workers }: Relayed): Promise<Command> {
+  return startCommand(setup, {
+    variables: {
       WORKERS: String(workers),
       LOG_LEVEL: 'warn',
-      NODE_ENV: 'production',
       UPSTREAM_BASE_URL: `http://127.0.0.1:${upstream.port}/v1`,
       UPSTREAM_API_KEY: 'upstream',
     },
-    startOptions,
-  );
-  const printed = async (pattern: RegExp) => (await command.until(pattern))[1] ?? '';
-  const port = Number(await printed(/^Base URL: http:\/\/127\.0\.0\.1:(\d+)\/v1$/m));
-  const created = await run(['keys', 'create', '--database', '--user', 'usr_1'], database);
-  const [, key = ''] = /^API key: (\S+)$/m.exec(created.stdout) ?? [];
-  const main = command.child.pid ?? 0;
-  const others = await processesOf(command, workers);
-  return { command, target: { port, key }, main, others };
+  });
 }
 
 /** What short chats take through the command with so many processes. */
 export async function measureRelay(relayed: Relayed): Promise<RelayFigures> {
-  const { command, target, main, others } = await startServer(relayed);
+  const command = await startServer(relayed);
+  const { target } = command;
+  const [main = 0, ...others] = command.pids;
   const request = chatRequest(target, question);
   try {
     async function used() {
