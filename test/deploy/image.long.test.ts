@@ -72,7 +72,6 @@ describe('the image of deploy/Dockerfile', function () {
       PORT: `${port}`,
       METRICS_HOST: '127.0.0.1',
       METRICS_PORT: `${port + 1}`,
-      WORKERS: '1',
       MONGODB_URI: freshUri(),
       SECRET_KEYS: `k1:${randomBytes(32).toString('base64')}`,
       ALLOW_HTTP: 'true',

@@ -38,7 +38,7 @@ function configurationOf(settings: Settings, env: Environment, machine: Machine)
   const production = env.NODE_ENV === 'production';
   const upstreams = upstreamsOf(settings, env);
   const { METRICS_PORT: metricsPort } = settings;
-  const processes = processCount(settings, production, machine);
+  const processes = processCount(settings, machine);
   return {
     ...databaseSettings(settings),
     host,
@@ -224,8 +224,9 @@ function requireSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
  * How many processes serve.
  * @throws GatewayError `invalid_options` where they find no ports for their metrics
  */
-function processCount({ WORKERS, MONGODB_URI, METRICS_PORT = 0 }: Settings, production: boolean, machine: Machine) {
-  const wanted = WORKERS ?? (production && MONGODB_URI ? 'auto' : 1);
+function processCount(settings: Settings, machine: Machine) {
+  const { MONGODB_URI, METRICS_PORT = 0 } = settings;
+  const wanted = settingOf(settings, 'WORKERS');
   const oneOnly = { count: 1, reason: oneProcess };
   const { count, reason } = wanted === 'auto' ? (MONGODB_URI ? processesFor(machine) : oneOnly) : { count: wanted };
   if (METRICS_PORT + count > 65_536) refuseOption('METRICS_PORT', `must leave ${count} ports, one for each of WORKERS`);

@@ -139,7 +139,7 @@ const rows = {
     meaning:
       'How many processes serve PORT together, each with ROLE; one that ends is started again. auto is one for each core that this process may use and 256 MiB of memory. More than 1 needs MONGODB_URI',
     type: workers,
-    default: 'auto with NODE_ENV=production and MONGODB_URI, otherwise 1',
+    default: '1',
     example: '4',
   },
   METRICS_PORT: {

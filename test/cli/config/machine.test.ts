@@ -140,11 +140,15 @@ describe('WORKERS=auto', () => {
   const starts: [Record<string, string>, number, string?][] = [
     [{}, 1],
     [database, 1],
-    [production, 4, 'Processes: 4 (WORKERS=auto: 4 cores)'],
-    [{ ...production, METRICS_PORT: '9464' }, 4, 'Processes: 4 (WORKERS=auto: 4 cores); metrics on ports 9464 to 9467'],
+    [production, 1],
     [{ ...production, WORKERS: '2' }, 2],
     [{ NODE_ENV: 'production' }, 1],
     [{ ...database, WORKERS: 'auto' }, 4, 'Processes: 4 (WORKERS=auto: 4 cores)'],
+    [
+      { ...production, WORKERS: 'auto', METRICS_PORT: '9464' },
+      4,
+      'Processes: 4 (WORKERS=auto: 4 cores); metrics on ports 9464 to 9467',
+    ],
     [{ WORKERS: 'auto' }, 1, 'Processes: 1 (WORKERS=auto: the embedded database serves one process)'],
   ];
   for (const [env, count, line] of starts) {
@@ -158,7 +162,7 @@ describe('WORKERS=auto', () => {
   }
 
   it('warns that a limit counts in each process, unless the count is shared', () => {
-    const limited = { ...production, KEY_REQUESTS_PER_MINUTE: '60' };
+    const limited = { ...production, WORKERS: 'auto', KEY_REQUESTS_PER_MINUTE: '60' };
     expect(readConfiguration(limited, machine).warnings).to.deep.equal([
       'KEY_REQUESTS_PER_MINUTE counts in each of 4 processes alone; SHARED_LIMITS=true makes it one count of all',
     ]);
@@ -174,7 +178,7 @@ describe('WORKERS=auto', () => {
   }
 
   it('needs a port for the metrics of each process', () => {
-    const env = { ...production, METRICS_PORT: '65534' };
+    const env = { ...production, WORKERS: 'auto', METRICS_PORT: '65534' };
     expect(() => readConfiguration(env, machine)).to.throw('METRICS_PORT: must leave 4 ports, one for each of WORKERS');
   });
 });

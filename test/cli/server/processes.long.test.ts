@@ -92,12 +92,12 @@ describe('WORKERS=2', function () {
   });
 });
 
-describe('NODE_ENV=production', function () {
+describe('WORKERS=auto', function () {
   this.timeout(60_000);
 
   it('serves with a process for each core', async () => {
     const { count, reason } = processesFor(readMachine());
-    const env = { MONGODB_URI: freshUri(), SECRET_KEYS: newSecretKey(), PORT: '0', NODE_ENV: 'production' };
+    const env = { MONGODB_URI: freshUri(), SECRET_KEYS: newSecretKey(), PORT: '0', WORKERS: 'auto' };
     const gateway = new CommandProcess(['start'], env);
     try {
       const [, said] = await gateway.until(/^Processes: (.*)$/m);
