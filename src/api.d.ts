@@ -112,6 +112,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a message
+         * @description Asks a model for the next message of a conversation, in Anthropic's API. With `stream: true` the answer comes as
+         *     server-sent events while the model writes it. A stream that ends without `message_stop` is incomplete; where the
+         *     provider fails in the middle, its last event is `error`. Errors of this path have the shape that Anthropic's
+         *     client libraries read. The key may be sent as `x-api-key`, too.
+         */
+        post: operations["createMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Count the tokens of a message
+         * @description Says how many tokens of input a message would have, in Anthropic's API. It costs nothing.
+         */
+        post: operations["countMessageTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/responses": {
         parameters: {
             query?: never;
@@ -1883,7 +1926,8 @@ export interface paths {
         };
         /**
          * List models
-         * @description Lists the models that can be named in a request.
+         * @description Lists the models that can be named in a request. Sent with `anthropic-version`, it lists those of Anthropic's API: with
+         *     `type`, `display_name` and `created_at` of each, and in pages, with `has_more`, `first_id` and `last_id`.
          */
         get: operations["listModels"];
         put?: never;
@@ -3032,12 +3076,144 @@ export interface components {
         /** @description What is wrong, as the provider says it. */
         ProviderErrorCode: string | number;
         /**
-         * @description Server-sent events. Each `data` is one JSON object; chat ends with `data: [DONE]`, and responses end with
-         *     `response.completed`, `response.failed` or `response.incomplete`. When the provider fails in the middle, the last
-         *     `data` is an object with an `error`, and none of these follows; a response ends with `response.failed`, with the
-         *     reason in `response.error`.
+         * @description Server-sent events. Each `data` is one JSON object; chat ends with `data: [DONE]`, responses end with
+         *     `response.completed`, `response.failed` or `response.incomplete`, and messages with `message_stop`. When the provider
+         *     fails in the middle, the last `data` is an object with an `error`, and none of these follows; a response ends with
+         *     `response.failed`, with the reason in `response.error`.
          */
         EventStream: string;
+        /** @description An error of a path of Anthropic's API, in the shape that its client libraries read. */
+        MessageError: {
+            /** @constant */
+            type: "error";
+            error: {
+                /** @description The kind of error; it follows from the status. */
+                type: string;
+                /** @description What is wrong and how to put it right, for people. It may be reworded. */
+                message: string;
+                /** @description The field that is wrong; null when it is none. An error of the provider has none. */
+                param?: string | null;
+                /** @description What is wrong, for programs, as `ErrorCode` says it. An error of the provider has none. */
+                code?: string;
+            } & {
+                [key: string]: unknown;
+            };
+            /** @description The id of the request. */
+            request_id?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description What a message is made from. Other fields go to the provider as they are. */
+        MessageRequest: {
+            /** @description The id of the model. */
+            model: string;
+            /** @description The most tokens the answer may have. */
+            max_tokens: number;
+            /** @description The conversation so far, oldest message first. */
+            messages: components["schemas"]["MessageParam"][];
+            /** @description What the model is told before the conversation, as a text or as blocks of text. */
+            system?: unknown;
+            /** @description Whether the answer comes as server-sent events while it is written. */
+            stream?: boolean | null;
+            /** @description The tools the model may call, and those that the provider runs. */
+            tools?: components["schemas"]["MessageTool"][] | null;
+            /** @description Which tool the model should call, if any. */
+            tool_choice?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Whether the model thinks before it answers, and how much. */
+            thinking?: {
+                [key: string]: unknown;
+            } | null;
+            /** @description Texts at which the answer ends. */
+            stop_sequences?: string[] | null;
+            /** @description How random the answer is; 0 is the least random. */
+            temperature?: number | null;
+            /** @description The container of your account that tools of the provider run in, as its id or as an object with its id. */
+            container?: string | components["schemas"]["MessageContainer"] | null;
+            /** @description What the provider is told about the request, such as an id of its user. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description What a message could be made from, without making one. Other fields go to the provider as they are. */
+        MessageInputRequest: {
+            /** @description The id of the model. */
+            model: string;
+            /** @description The conversation so far, oldest message first. */
+            messages: components["schemas"]["MessageParam"][];
+            /** @description What the model is told before the conversation, as a text or as blocks of text. */
+            system?: unknown;
+            /** @description The tools the model may call, and those that the provider runs. */
+            tools?: components["schemas"]["MessageTool"][] | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A message of a conversation. */
+        MessageParam: {
+            /** @description `user` or `assistant`. */
+            role: string;
+            /** @description A text, or a list of blocks of text, images, documents, calls of tools and their results. */
+            content: unknown;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A tool of the client's, with a schema of its input, or one that the provider runs, by its type. */
+        MessageTool: {
+            type?: string | null;
+            name?: string | null;
+            /** @description How often a tool that the provider runs may be used for the answer. */
+            max_uses?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        MessageContainer: {
+            /** @description The id of the container. */
+            id?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description What a model has answered, in Anthropic's API. */
+        Message: {
+            id: string;
+            /** @constant */
+            type: "message";
+            /** @constant */
+            role: "assistant";
+            model: string;
+            /** @description What the model has written, thought and called, in blocks. */
+            content: ({
+                type: string;
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description Why the answer ended, such as `end_turn`, `max_tokens`, `tool_use` or `refusal`. */
+            stop_reason: string | null;
+            /** @description The text at which the answer ended, if it was one of `stop_sequences`. */
+            stop_sequence?: string | null;
+            usage: components["schemas"]["MessageUsage"];
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description The tokens that a message has used. Those of the input that have to do with the provider's cache are counted apart. */
+        MessageUsage: {
+            input_tokens: number;
+            /** @description Tokens of input that were written into the cache. */
+            cache_creation_input_tokens?: number | null;
+            /** @description Tokens of input that were read from the cache. */
+            cache_read_input_tokens?: number | null;
+            output_tokens: number;
+        } & {
+            [key: string]: unknown;
+        };
+        MessageTokenCount: {
+            /** @description The number of tokens. */
+            input_tokens: number;
+        } & {
+            [key: string]: unknown;
+        };
         ChatCompletionRequest: {
             /** @description The id of the model. */
             model: string;
@@ -5318,6 +5494,8 @@ export interface components {
             input_tokens: number;
             /** @description Those of the input that the provider had in its cache. */
             cached_input_tokens: number;
+            /** @description Those of the input that the provider wrote into its cache, where it counts them; absent where there were none. */
+            cache_write_tokens?: number;
             /** @description Tokens of output, reasoning included. */
             output_tokens: number;
             /** @description Those of the output that were reasoning, as far as the provider says so. */
@@ -6210,6 +6388,200 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
+        /**
+         * @description The body is not valid JSON, or a field is missing or wrong; `code` says which. What the provider itself
+         *     refuses comes through as it answered it.
+         */
+        MessageInvalid: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /** @description No API key, or one that is wrong or revoked. */
+        MessageUnauthorized: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /**
+         * @description The account has no credits left, where the gateway keeps credits. The provider's own 402 comes through as it
+         *     answered it.
+         */
+        MessageUnpaid: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                /**
+                 * @description `false`: only a top-up helps.
+                 * @example false
+                 */
+                "x-should-retry"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /**
+         * @description The key lacks the scope `models`, or is limited to other models. The provider's own 403 does not come through:
+         *     it is about the gateway.
+         */
+        MessageForbidden: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /**
+         * @description No provider that speaks Anthropic's API has this model, or something that the message names is not in this
+         *     account. The provider's own 404 comes through as it answered it.
+         */
+        MessageNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /** @description The body did not arrive in time. The provider's own 408 comes through as it answered it. */
+        MessageTimeout: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /** @description The body is larger than the gateway takes. The provider's own 413 comes through as it answered it. */
+        MessageTooLarge: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /** @description The body is not JSON. The provider's own 415 comes through as it answered it. */
+        MessageUnsupportedMediaType: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /**
+         * @description Too many requests or tokens in this minute, too many bytes of requests at once, or a budget or a quota that is
+         *     used up. The provider's own 429 comes through as it answered it.
+         */
+        MessageRateLimited: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                /**
+                 * @description Seconds to wait.
+                 * @example 12
+                 */
+                "retry-after"?: number;
+                /**
+                 * @description Milliseconds to wait.
+                 * @example 11850
+                 */
+                "retry-after-ms"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /**
+         * @description The gateway failed. The operator finds the cause in the log by the `request-id` of this answer. The provider's
+         *     own 500 comes through as it answered it.
+         */
+        MessageInternalError: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /**
+         * @description The provider could not be reached, refused the gateway's own key, or sent an invalid response. The provider's
+         *     own 502 comes through as it answered it.
+         */
+        MessageUpstreamFailed: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /**
+         * @description The gateway is shutting down, holds as many bytes of requests as it can, or its database does not answer: send
+         *     the request again after `retry-after`. The provider's own 503 comes through as it answered it.
+         */
+        MessageOverloaded: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                "retry-after": components["headers"]["RetryAfterShutdown"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /** @description The provider did not answer in time. The provider's own 504 comes through as it answered it. */
+        MessageUpstreamTimeout: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
+        /** @description Any other error of the provider, with its own status and body, such as 529 when it is overloaded. */
+        MessageUpstreamError: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
         /** @description The event was handled. Any 2xx status counts; the body is a convention and is not read. */
         Received: {
             headers: {
@@ -6239,6 +6611,21 @@ export interface components {
         };
     };
     parameters: {
+        /**
+         * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+         * @example 2023-06-01
+         */
+        AnthropicVersion: string;
+        /**
+         * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+         * @example context-1m-2025-08-07
+         */
+        AnthropicBeta: string;
+        /**
+         * @description Sent by Anthropic's client libraries for what is not stable yet. It changes nothing here.
+         * @example true
+         */
+        AnthropicBetaFlag: string;
         /**
          * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
          *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
@@ -6529,6 +6916,11 @@ export interface components {
          * @example 12.5s
          */
         RateLimitResetTokens: string;
+        /**
+         * @description When all of them are available again, as Anthropic's client libraries read it.
+         * @example 2026-01-01T00:01:00.000Z
+         */
+        RateLimitResetTime: string;
     };
     pathItems: never;
 }
@@ -6860,6 +7252,136 @@ export interface operations {
             503: components["responses"]["ModelShuttingDown"];
             504: components["responses"]["UpstreamTimeout"];
             default: components["responses"]["UpstreamError"];
+        };
+    };
+    createMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+                /**
+                 * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+                 * @example context-1m-2025-08-07
+                 */
+                "anthropic-beta"?: components["parameters"]["AnthropicBeta"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageRequest"];
+            };
+        };
+        responses: {
+            /**
+             * @description The message: one JSON object, or with `stream: true` server-sent events of which each `data` is a JSON object and
+             *     the last has the type `message_stop`.
+             */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    "anthropic-ratelimit-requests-limit": components["headers"]["RateLimitLimitRequests"];
+                    "anthropic-ratelimit-requests-remaining": components["headers"]["RateLimitRemainingRequests"];
+                    "anthropic-ratelimit-requests-reset": components["headers"]["RateLimitResetTime"];
+                    "anthropic-ratelimit-tokens-limit": components["headers"]["RateLimitLimitTokens"];
+                    "anthropic-ratelimit-tokens-remaining": components["headers"]["RateLimitRemainingTokens"];
+                    "anthropic-ratelimit-tokens-reset": components["headers"]["RateLimitResetTime"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Message"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["MessageInvalid"];
+            401: components["responses"]["MessageUnauthorized"];
+            402: components["responses"]["MessageUnpaid"];
+            403: components["responses"]["MessageForbidden"];
+            404: components["responses"]["MessageNotFound"];
+            408: components["responses"]["MessageTimeout"];
+            413: components["responses"]["MessageTooLarge"];
+            415: components["responses"]["MessageUnsupportedMediaType"];
+            429: components["responses"]["MessageRateLimited"];
+            500: components["responses"]["MessageInternalError"];
+            502: components["responses"]["MessageUpstreamFailed"];
+            503: components["responses"]["MessageOverloaded"];
+            504: components["responses"]["MessageUpstreamTimeout"];
+            default: components["responses"]["MessageUpstreamError"];
+        };
+    };
+    countMessageTokens: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+                /**
+                 * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+                 * @example context-1m-2025-08-07
+                 */
+                "anthropic-beta"?: components["parameters"]["AnthropicBeta"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageInputRequest"];
+            };
+        };
+        responses: {
+            /** @description The number of tokens. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    "anthropic-ratelimit-requests-limit": components["headers"]["RateLimitLimitRequests"];
+                    "anthropic-ratelimit-requests-remaining": components["headers"]["RateLimitRemainingRequests"];
+                    "anthropic-ratelimit-requests-reset": components["headers"]["RateLimitResetTime"];
+                    "anthropic-ratelimit-tokens-limit": components["headers"]["RateLimitLimitTokens"];
+                    "anthropic-ratelimit-tokens-remaining": components["headers"]["RateLimitRemainingTokens"];
+                    "anthropic-ratelimit-tokens-reset": components["headers"]["RateLimitResetTime"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageTokenCount"];
+                };
+            };
+            400: components["responses"]["MessageInvalid"];
+            401: components["responses"]["MessageUnauthorized"];
+            402: components["responses"]["MessageUnpaid"];
+            403: components["responses"]["MessageForbidden"];
+            404: components["responses"]["MessageNotFound"];
+            408: components["responses"]["MessageTimeout"];
+            413: components["responses"]["MessageTooLarge"];
+            415: components["responses"]["MessageUnsupportedMediaType"];
+            429: components["responses"]["MessageRateLimited"];
+            500: components["responses"]["MessageInternalError"];
+            502: components["responses"]["MessageUpstreamFailed"];
+            503: components["responses"]["MessageOverloaded"];
+            504: components["responses"]["MessageUpstreamTimeout"];
+            default: components["responses"]["MessageUpstreamError"];
         };
     };
     createResponse: {
@@ -10737,8 +11259,35 @@ export interface operations {
     };
     listModels: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /**
+                 * @description The most models of a page; only with `anthropic-version`.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description The model behind which the page begins; only with `anthropic-version`.
+                 * @example claude-sonnet-4-5
+                 */
+                after_id?: string;
+                /**
+                 * @description The model before which the page ends; only with `anthropic-version`.
+                 * @example claude-haiku-4-5
+                 */
+                before_id?: string;
+                /**
+                 * @description Sent by Anthropic's client libraries for what is not stable yet. It changes nothing here.
+                 * @example true
+                 */
+                beta?: components["parameters"]["AnthropicBetaFlag"];
+            };
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -10768,8 +11317,20 @@ export interface operations {
     };
     retrieveModel: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /**
+                 * @description Sent by Anthropic's client libraries for what is not stable yet. It changes nothing here.
+                 * @example true
+                 */
+                beta?: components["parameters"]["AnthropicBetaFlag"];
+            };
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+            };
             path: {
                 /**
                  * @description The id of the model. Slashes in it may be sent as they are or as `%2F`:

@@ -115,6 +115,46 @@ export interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: ErrorCode };
 }
 
+/** The APIs that models are called by. */
+export const dialects = ['openai', 'anthropic'] as const;
+
+/** One of the APIs that models are called by, in whose shapes its clients are answered. */
+export type Dialect = (typeof dialects)[number];
+
+/** Anthropic's `error.type` by status (its API reference, "Errors"). */
+const anthropicTypes: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  409: 'conflict_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+  529: 'overloaded_error',
+};
+
+/** An answer with an error. */
+interface AnsweredError {
+  readonly status: number;
+  readonly requestId: string;
+}
+
+/** What an error is to the clients of each API. */
+const errorShapes: Readonly<Record<Dialect, (body: ErrorBody, answer: AnsweredError) => object>> = {
+  openai: (body) => body,
+  anthropic({ error: { message, param, code } }, { status, requestId }) {
+    const type = anthropicTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
+    return { type: 'error', error: { type, message, param, code }, request_id: requestId };
+  },
+};
+
+/** The body of an error answer in the shape that clients of a dialect read. */
+export function errorIn(dialect: Dialect, body: ErrorBody, answer: AnsweredError): object {
+  return errorShapes[dialect](body, answer);
+}
+
 const typeOfStatus: Readonly<Record<number, string>> = {
   401: 'authentication_error',
   402: 'insufficient_quota',

@@ -165,7 +165,7 @@ export function createAccounting(deps: AccountingDeps) {
   if (admit) {
     // a batch or a training has counted as a request before it was read; a provider takes hours for its tokens, under limits of its own
     admissionChecks.push(({ principal, endpoint, model }, tokens, output) =>
-      longWorks.has(endpoint) && model !== undefined ? undefined : admit(principal, tokens, output),
+      longWorks.has(endpoint) && model !== undefined ? undefined : admit(principal, tokens, output, endpoint),
     );
   }
   if (options.usage) admissionChecks.push(budgets.admit);

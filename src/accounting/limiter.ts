@@ -14,12 +14,14 @@ interface LimitAdmission extends Admission {
 
 /**
  * Counts a call of this principal; `undefined` if nothing limits it.
+ * @param endpoint says by which names its client reads of limits. @default OpenAI's
  * @throws GatewayError `rate_limit_exceeded` with `retry-after`, `retry-after-ms` and OpenAI's headers; then nothing is counted
  */
 export type Admit = (
   principal: Principal,
   estimatedTokens: number,
   output?: Pick<RequestedOutput, 'counts'>,
+  endpoint?: string,
 ) => LimitAdmission | undefined;
 
 export interface LimiterDeps {
@@ -70,17 +72,27 @@ export function limitsOf(option: RateLimitsFor | undefined, principal: Principal
   throw new TypeError('the functions in the option limits must give numbers of 0 or more');
 }
 
-/** What is limited, by which option, and the headers that tell the limit, what is left and when it starts anew. */
+/** What is limited, by which option, and the headers that tell the limit, what is left and when it starts anew; those of Anthropic's API last. */
 const kinds = [
   {
     kind: 'requests',
     option: 'requestsPerMinute',
     headers: ['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
+    anthropicHeaders: [
+      'anthropic-ratelimit-requests-limit',
+      'anthropic-ratelimit-requests-remaining',
+      'anthropic-ratelimit-requests-reset',
+    ],
   },
   {
     kind: 'tokens',
     option: 'tokensPerMinute',
     headers: ['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
+    anthropicHeaders: [
+      'anthropic-ratelimit-tokens-limit',
+      'anthropic-ratelimit-tokens-remaining',
+      'anthropic-ratelimit-tokens-reset',
+    ],
   },
 ] as const;
 
@@ -139,7 +151,7 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
     onCounted?.(isAnyNear);
   }
 
-  return function admit(principal, estimatedTokens, { counts = 'request' } = {}) {
+  return function admit(principal, estimatedTokens, { counts = 'request' } = {}, endpoint = '') {
     if (counts === 'nothing') return undefined;
     const isRequest = counts === 'request';
     const at = now();
@@ -147,10 +159,11 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
     if (applied.length === 0) return undefined;
     const wait = untilNextMinute(at);
     const usages = limitUsagesOf(applied);
+    const headers = () => rateLimitHeaders(usages, wait, anthropicEndpoint.test(endpoint) ? at + wait : undefined);
     const exhausted = usages.find(({ kind, limit, used }) => used >= limit && (isRequest || kind === 'tokens'));
     if (exhausted) {
       onRefused(principal, exhausted.limit);
-      throw rateLimitError(exhausted, rateLimitHeaders(usages, wait), wait);
+      throw rateLimitError(exhausted, headers(), wait);
     }
     for (const { counter } of applied) {
       if (isRequest) counter.requests += 1;
@@ -159,7 +172,7 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
     for (const usage of usages) usage.used += usage.kind === 'requests' ? Number(isRequest) : estimatedTokens;
     onCounted?.(applied.some(isNear));
     return {
-      headers: rateLimitHeaders(usages, wait),
+      headers: headers(),
       closed: ({ inputTokens, outputTokens }) => settle(applied, inputTokens + outputTokens - estimatedTokens),
       dropped: () => settle(applied, -estimatedTokens),
     };
@@ -175,15 +188,23 @@ function remaining({ limit, used }: LimitUsage): number {
   return Math.max(0, limit - used);
 }
 
+/** The endpoints of Anthropic's API. */
+const anthropicEndpoint = /^\/messages(?:\/|$)/;
+
 /**
- * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"). Of several limits of a kind, they show the one
- * with the least left.
+ * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"), and where they are asked for Anthropic's beside them (its API
+ * reference, "Rate limits", "Response headers"). Of several limits of a kind, they show the one with the least left.
  * @param resetIn milliseconds until the limits start anew
+ * @param resetAt the same as a time, in milliseconds since 1970, for Anthropic's headers; `undefined` for none of these
  */
-function rateLimitHeaders(usages: readonly LimitUsage[], resetIn: number): Record<string, string> {
+function rateLimitHeaders(
+  usages: readonly LimitUsage[],
+  resetIn: number,
+  resetAt: number | undefined,
+): Record<string, string> {
   const headers: Record<string, string> = {};
   const reset = duration(resetIn);
-  for (const { kind, headers: names } of kinds) {
+  for (const { kind, headers: names, anthropicHeaders } of kinds) {
     let least: LimitUsage | undefined;
     for (const usage of usages) {
       if (usage.kind === kind && (!least || remaining(usage) < remaining(least))) least = usage;
@@ -192,6 +213,10 @@ function rateLimitHeaders(usages: readonly LimitUsage[], resetIn: number): Recor
     headers[names[0]] = String(least.limit);
     headers[names[1]] = String(remaining(least));
     headers[names[2]] = reset;
+    if (resetAt === undefined) continue;
+    headers[anthropicHeaders[0]] = String(least.limit);
+    headers[anthropicHeaders[1]] = String(remaining(least));
+    headers[anthropicHeaders[2]] = new Date(resetAt).toISOString();
   }
   return headers;
 }

@@ -23,6 +23,8 @@ export interface UsageSums {
   /** Includes cached ones. */
   inputTokens: number;
   cachedInputTokens: number;
+  /** Absent where there were none. */
+  cacheWriteTokens?: number | undefined;
   /** Includes reasoning. */
   outputTokens: number;
   reasoningTokens: number;
@@ -91,6 +93,7 @@ const amounts = {
   reasoningTokens: { type: Number, default: 0 },
   seconds: { type: Number, default: 0 },
   characters: { type: Number, default: 0 },
+  cacheWriteTokens: Number,
   inputAudioTokens: Number,
   cachedInputAudioTokens: Number,
   outputAudioTokens: Number,

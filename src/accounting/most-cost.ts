@@ -21,7 +21,11 @@ export function mostCostOptions(credits: CreditOptions = { prices: {} }): MostCo
 }
 
 /** They need no credits, and use no tokens. */
-const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/input_tokens']);
+const freeEndpoints: ReadonlySet<string> = new Set([
+  '/moderations',
+  '/responses/input_tokens',
+  '/messages/count_tokens',
+]);
 
 /** The most tokens that a call can have as output. */
 function mostOutputTokens({ expectedOutputTokens }: MostCostOptions, { call, output }: Requested): number {
@@ -43,14 +47,16 @@ export function mostCost(options: MostCostOptions, requested: Requested): number
   const { call, inputTokens, output } = requested;
   const { endpoint, model } = call;
   if (freeEndpoints.has(endpoint)) return 0;
-  const { choices, seconds = 0, characters = 0, stored, tools } = output;
+  const { choices, seconds = 0, characters = 0, stored, tools, writesCache = false } = output;
   const images = endpoint.startsWith('/images') ? choices : 0;
   const outputTokens = mostOutputTokens(options, requested);
   const used = {
     ...{ inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, stored },
     estimated: true,
   };
-  return costOf(options, { model, endpoint, ...used, ...tools });
+  const cost = costOf(options, { model, endpoint, ...used, ...tools });
+  if (!writesCache) return cost;
+  return Math.max(cost, costOf(options, { model, endpoint, ...used, ...tools, cacheWriteTokens: inputTokens }));
 }
 
 /** The field with a call's input, by endpoint. */
@@ -59,6 +65,7 @@ const inputFields: Readonly<Record<string, string>> = {
   '/completions': 'prompt',
   '/responses': 'input',
   '/responses/compact': 'input',
+  '/messages': 'messages',
   '/embeddings': 'input',
   '/images/generations': 'prompt',
   '/images/edits': 'prompt',

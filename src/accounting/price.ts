@@ -26,6 +26,7 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
     Pick<
       UsageRecord,
       | 'imageModels'
+      | 'cacheWriteTokens'
       | 'inputAudioTokens'
       | 'cachedInputAudioTokens'
       | 'outputAudioTokens'
@@ -94,14 +95,16 @@ const audioEndpoints = /^\/(?:chat\/completions|realtime|audio)/;
 function costOfTokens(price: ModelPrice, charged: Charged): number {
   const { inputTokens, cachedInputTokens, outputTokens, endpoint = '', estimated = false } = charged;
   const { inputAudioTokens = 0, cachedInputAudioTokens = 0, outputAudioTokens = 0 } = charged;
-  const { input = 0, cachedInput = input, output = 0 } = price;
+  const { input = 0, cachedInput = input, cacheWrite = input, output = 0 } = price;
+  const { cacheWriteTokens = 0 } = charged;
   const { audioInput = input, cachedAudioInput = price.audioInput ?? cachedInput, audioOutput = output } = price;
   if (estimated && audioEndpoints.test(endpoint)) {
     return inputTokens * Math.max(input, audioInput) + outputTokens * Math.max(output, audioOutput);
   }
-  const textTokens = inputTokens - cachedInputTokens - (inputAudioTokens - cachedInputAudioTokens);
+  const textTokens = inputTokens - cachedInputTokens - cacheWriteTokens - (inputAudioTokens - cachedInputAudioTokens);
   return (
     textTokens * input +
+    cacheWriteTokens * cacheWrite +
     (cachedInputTokens - cachedInputAudioTokens) * cachedInput +
     (inputAudioTokens - cachedInputAudioTokens) * audioInput +
     cachedInputAudioTokens * cachedAudioInput +

@@ -24,6 +24,7 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
     requests: sums.requests,
     input_tokens: sums.inputTokens,
     cached_input_tokens: sums.cachedInputTokens,
+    ...(sums.cacheWriteTokens && { cache_write_tokens: sums.cacheWriteTokens }),
     output_tokens: sums.outputTokens,
     reasoning_tokens: sums.reasoningTokens,
     ...(sums.inputAudioTokens && { input_audio_tokens: sums.inputAudioTokens }),

@@ -14,6 +14,7 @@ export const countedFields = [
   'cachedInputTokens',
   'outputTokens',
   'reasoningTokens',
+  'cacheWriteTokens',
   'inputAudioTokens',
   'cachedInputAudioTokens',
   'outputAudioTokens',
@@ -30,6 +31,7 @@ export const countedFields = [
 
 /** Those that most records do not have. */
 export const furtherFields = [
+  'cacheWriteTokens',
   'inputAudioTokens',
   'cachedInputAudioTokens',
   'outputAudioTokens',

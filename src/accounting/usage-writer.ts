@@ -316,6 +316,7 @@ function toClosedDocument(record: UsageRecord, holder?: string) {
     upstream: record.upstream,
     inputTokens: record.inputTokens,
     cachedInputTokens: record.cachedInputTokens,
+    cacheWriteTokens: record.cacheWriteTokens,
     outputTokens: record.outputTokens,
     reasoningTokens: record.reasoningTokens,
     inputAudioTokens: record.inputAudioTokens,

@@ -6,7 +6,7 @@ import { createEventHistory } from '../events/history.ts';
 import { createOutbox, createSettleSubscribers } from '../events/outbox.ts';
 import { createEventService } from '../events/service.ts';
 import { AccountMemory } from '../fairness/account-shares.ts';
-import { type Authenticator, byBearerToken, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
+import { type Authenticator, byApiKey, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { OpenRequests } from '../http/request.ts';
 import { createKeyService, type KeyService } from '../keys/service.ts';
 import { type AuthenticateKey, createAuthenticateKey } from '../keys/verify-key.ts';
@@ -202,9 +202,7 @@ function createKeys(
 function authenticatorOf(options: ResolvedOptions, authenticateKey: AuthenticateKey): Authenticator {
   const { dashboard } = options;
   return createAuthenticator({
-    byKey: options.authenticate
-      ? checkedAuthenticate('authenticate', options.authenticate)
-      : byBearerToken(authenticateKey),
+    byKey: options.authenticate ? checkedAuthenticate('authenticate', options.authenticate) : byApiKey(authenticateKey),
     bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
   });
 }

@@ -12,7 +12,15 @@ import { BodyBuffer } from './body/read-body.ts';
 import type { ApiRequest, DataOperation, EndedRequest, RelayNote, Reply, RequestObserver } from './operation.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, sendReply } from './reply.ts';
-import { ClientDisconnect, isAnswered, OpenRequests, requestId, requireOneHost } from './request.ts';
+import {
+  ClientDisconnect,
+  dialectOf,
+  isAnswered,
+  OpenRequests,
+  requestId,
+  requireOneHost,
+  setRequestId,
+} from './request.ts';
 import {
   addRoutes,
   isModelRoute,
@@ -121,6 +129,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     // read once: where Express has changed its prototype, each access costs as much as hundreds of others
     const { headers, method = '' } = req;
     const id = requestId(headers, res);
+    const dialect = dialectOf(req);
     let buffer: BodyBuffer | undefined;
     const client = new ClientDisconnect(res, () => {
       openRequests.delete(res);
@@ -130,7 +139,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     let principal: Principal | undefined;
     let code: ErrorCode | undefined;
     try {
-      res.setHeader('x-request-id', id);
+      setRequestId(res, id, dialect);
       // everything below /v1 belongs to one account
       res.setHeader('cache-control', 'no-store');
       if (!client.disconnected) openRequests.add(res);
@@ -145,7 +154,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       limit?.(principal.userId);
       if (client.disconnected) return;
       buffer = new BodyBuffer(new MemoryReservation(bodyMemory, principal.userId));
-      const head = { requestId: id, principal, params, client, relayed, headers };
+      const head = { requestId: id, dialect, principal, params, client, relayed, headers };
       const request = await readRequest(req, route, head, buffer);
       if ('relay' in route.operation) await route.operation.relay(request, res);
       else {
@@ -156,7 +165,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       // keep nothing of the body, however long the error's answer takes
       buffer?.release();
       buffer = undefined;
-      if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
+      if (!client.disconnected) code = answerError(req, res, error, { requestId: id, dialect, logger });
     } finally {
       const ended: EndedRequest = {
         requestId: id,

@@ -56,7 +56,7 @@ export function createAuthenticator({
     },
 
     async byKeyOrSession(req) {
-      if (req.headers.authorization !== undefined) return { principal: await authenticator.byKey(req), via: 'key' };
+      if (sendsKey(req)) return { principal: await authenticator.byKey(req), via: 'key' };
       if (!bySession) throw new GatewayError('missing_api_key', 'Sign in with an API key');
       if (!isSameOrigin(req)) {
         throw new GatewayError('cross_origin_request', 'A session is valid only for requests of the dashboard itself');
@@ -71,6 +71,14 @@ export function createAuthenticator({
 
 /** The token68 of RFC 9110, section 11.2, after the scheme, which has no case. */
 const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
+const noBearer = /^(bearer)? *$/i;
+/** The same without a scheme. */
+const token68 = /^[A-Za-z0-9\-._~+/]+=*$/;
+
+/** Whether a request has a header for a key. */
+export function sendsKey({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
+  return headers.authorization !== undefined || headers['x-api-key'] !== undefined;
+}
 
 /**
  * The token of `Authorization: Bearer <token>` (RFC 6750, section 2.1).
@@ -79,7 +87,7 @@ const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
  */
 export function bearerToken(req: Pick<IncomingMessage, 'headers' | 'rawHeaders'>): string {
   const header = req.headers.authorization;
-  if (header === undefined || /^(bearer)? *$/i.test(header)) {
+  if (header === undefined || noBearer.test(header)) {
     throw new GatewayError('missing_api_key', 'No API key was sent; send it as Authorization: Bearer <API_KEY>');
   }
   const token = bearer.exec(header)?.[1];
@@ -89,11 +97,23 @@ export function bearerToken(req: Pick<IncomingMessage, 'headers' | 'rawHeaders'>
   return token;
 }
 
-/** Reads the credentials of a request by its bearer token. */
-export function byBearerToken(
+/**
+ * The key of a request: its bearer token, or without one `x-api-key`, as Anthropic's clients send it.
+ * @throws GatewayError as {@link bearerToken} does
+ */
+function keyOf(req: Pick<IncomingMessage, 'headers' | 'rawHeaders'>): string {
+  const { authorization = '', 'x-api-key': key = '' } = req.headers;
+  if (key === '' || !noBearer.test(authorization)) return bearerToken(req);
+  // of two headers, Node makes one with a comma
+  if (typeof key === 'string' && token68.test(key)) return key;
+  throw new GatewayError('invalid_authorization', 'The header x-api-key must be sent once, as <API_KEY>');
+}
+
+/** Reads the credentials of a request by its key. */
+export function byApiKey(
   authenticate: (token: string, isModelCall: boolean) => Promise<Principal | null>,
 ): Authenticate {
-  return (req, isModelCall = false) => authenticate(bearerToken(req), isModelCall);
+  return (req, isModelCall = false) => authenticate(keyOf(req), isModelCall);
 }
 
 /** Says who makes a request; `null` if that is not known. */

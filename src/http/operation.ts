@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { operations } from '../api.d.ts';
-import type { ErrorCode } from '../errors.ts';
+import type { Dialect, ErrorCode } from '../errors.ts';
 import type { Principal } from '../options/principal.ts';
 import type { BodyStream } from './body/body-stream.ts';
 import type { Form } from './body/form.ts';
@@ -52,6 +52,8 @@ type Headers<Op> = {
  */
 export interface ApiRequest<Op = Description> {
   readonly requestId: string;
+  /** The API that it is for, in whose shapes it is answered. */
+  readonly dialect: Dialect;
   readonly principal: Principal;
   /** Path parameters, decoded. */
   readonly params: Parameters<Op, 'path'>;

@@ -16,7 +16,10 @@ import { invalidRequest, notAParameter } from './validation/invalid-request.ts';
 import { createValidator, type Parsed } from './validation/validator.ts';
 
 /** What is known of a request before its body is read. */
-type RequestHead = Pick<ApiRequest, 'requestId' | 'principal' | 'params' | 'client' | 'relayed' | 'headers'>;
+type RequestHead = Pick<
+  ApiRequest,
+  'requestId' | 'dialect' | 'principal' | 'params' | 'client' | 'relayed' | 'headers'
+>;
 
 /** Reads, parses and validates the rest of a request. @param buffer for its body, which whoever made it releases */
 export type ReadRequest = (

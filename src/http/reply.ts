@@ -1,8 +1,10 @@
 import { type IncomingMessage, type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http';
 import {
+  type Dialect,
   describeThrown,
   type ErrorBody,
   type ErrorCode,
+  errorIn,
   errorStatus,
   errorType,
   isError,
@@ -55,13 +57,18 @@ function loggable(thrown: unknown, req: IncomingMessage): Record<string, unknown
  * Answers whatever was thrown: a GatewayError as itself, anything else as `internal_error`, whose cause is logged and not
  * sent to the client. If an answer has already begun, the connection is closed instead, so that the client does not take
  * the incomplete answer for a complete one. Never throws.
+ * @param context.dialect in whose shape. @default OpenAI's
  * @returns the error's code
  */
 export function answerError(
   req: IncomingMessage,
   res: ServerResponse,
   thrown: unknown,
-  { requestId, logger }: { readonly requestId: string; readonly logger: Logger },
+  {
+    requestId,
+    dialect = 'openai',
+    logger,
+  }: { readonly requestId: string; readonly dialect?: Dialect; readonly logger: Logger },
 ): ErrorCode {
   const { status, code, body, headers, cause, flaw } = readError(thrown);
   if (status === 500 || flaw !== undefined) {
@@ -70,7 +77,7 @@ export function answerError(
   if (res.writableEnded) return code;
   try {
     if (res.headersSent) res.destroy();
-    else sendReply(req, res, { status, body, headers });
+    else sendReply(req, res, { status, body: errorIn(dialect, body, { status, requestId }), headers });
   } catch (error) {
     // other middleware may have changed the response so that it cannot be sent
     logger.error('an error could not be answered', { requestId, ...loggable(error, req) });

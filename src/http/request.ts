@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { GatewayError } from '../errors.ts';
+import { type Dialect, GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
 
@@ -22,6 +22,25 @@ const absolute = /^https?:\/\/([^/?#]*)/i;
 export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
   const [path = ''] = url.replace(absolute, '').split('?', 1);
   return path.startsWith('/') ? path : `/${path}`;
+}
+
+/** The paths of Anthropic's API alone, also where a client adds `/v1` to a base URL that has it already. */
+const anthropicPath = /^(?:\/v1){1,2}\/messages(?:\/|$)/;
+/** Those that are in both APIs. */
+const commonPath = /^\/v1\/models(?:\/|$)/;
+
+/** The API that a request is for: Anthropic's clients name the version of theirs, which tells on paths that are in both. */
+export function dialectOf(req: Pick<IncomingMessage, 'url' | 'headers'>): Dialect {
+  const path = pathOf(req);
+  const isAnthropic =
+    anthropicPath.test(path) || (req.headers['anthropic-version'] !== undefined && commonPath.test(path));
+  return isAnthropic ? 'anthropic' : 'openai';
+}
+
+/** Sets the id of a request on its answer, under the names that clients read. */
+export function setRequestId(res: ServerResponse, id: string, dialect: Dialect): void {
+  res.setHeader('x-request-id', id);
+  if (dialect === 'anthropic') res.setHeader('request-id', id);
 }
 
 /** The query of a request's target as it came, with its `?`; empty where there is none. */

@@ -1,13 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import express from 'express';
-import { GatewayError } from '../errors.ts';
+import { errorIn, GatewayError } from '../errors.ts';
 import { resolveSchema } from '../openapi/schemas.ts';
 import { bodiesOf, type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { type Scope, scopes } from '../options/principal.ts';
 import type { Operation } from './operation.ts';
 import { answerError, sendReply } from './reply.ts';
-import { ClientDisconnect, isAnswered, type OpenRequests, pathOf, requestId, requireOneHost } from './request.ts';
+import {
+  ClientDisconnect,
+  dialectOf,
+  isAnswered,
+  type OpenRequests,
+  pathOf,
+  requestId,
+  requireOneHost,
+  setRequestId,
+} from './request.ts';
 
 /**
  * What a host mounts: an Express router, which also works as a listener of `node:http`.
@@ -33,9 +42,12 @@ function answerNotFound(req: IncomingMessage, res: ServerResponse, { models, not
     const entry = notServed.find(({ paths }) => paths.some((known) => `${path}/`.startsWith(`${known}/`)));
     error = new GatewayError('endpoint_not_served', entry === undefined ? message : `${message}. ${entry.reason}`);
   }
-  res.setHeader('x-request-id', requestId(req.headers, res));
+  const { status } = error;
+  const id = requestId(req.headers, res);
+  const dialect = dialectOf(req);
+  setRequestId(res, id, dialect);
   res.setHeader('cache-control', 'no-store');
-  sendReply(req, res, { status: error.status, body: error.toBody() });
+  sendReply(req, res, { status, body: errorIn(dialect, error.toBody(), { status, requestId: id }) });
 }
 
 /** Makes an Express router. Without `next`, it answers requests for unknown paths with 404. */

@@ -134,9 +134,11 @@ function modelMetrics(registers: Registry[]): ModelObserver {
 
   function recordUsage(record: UsageRecord): void {
     const { upstream, ending, durationMs, inputTokens, cachedInputTokens, outputTokens, reasoningTokens } = record;
+    const { cacheWriteTokens = 0 } = record;
     durations.observe({ upstream, ending }, durationMs / 1_000);
     if (inputTokens > 0) tokens.inc({ upstream, kind: 'input' }, inputTokens);
     if (cachedInputTokens > 0) tokens.inc({ upstream, kind: 'cached_input' }, cachedInputTokens);
+    if (cacheWriteTokens > 0) tokens.inc({ upstream, kind: 'cache_write' }, cacheWriteTokens);
     if (outputTokens > 0) tokens.inc({ upstream, kind: 'output' }, outputTokens);
     if (reasoningTokens > 0) tokens.inc({ upstream, kind: 'reasoning' }, reasoningTokens);
   }

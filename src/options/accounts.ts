@@ -116,6 +116,8 @@ interface ModelPrice {
   readonly input?: number;
   /** A million tokens of input that the provider had in its cache. @default the price of input */
   readonly cachedInput?: number;
+  /** A million tokens of input that the provider wrote into its cache, where it counts them. @default the price of input */
+  readonly cacheWrite?: number;
   /** A million tokens of output. @default 0 */
   readonly output?: number;
   /** A million tokens of input that are audio, where the upstream tells them apart. @default the price of input */
@@ -193,6 +195,7 @@ const checkPrice = objectOf({
   audioInput: credits,
   cachedAudioInput: credits,
   audioOutput: credits,
+  cacheWrite: credits,
 } satisfies Record<keyof ModelPrice, Check>);
 const ofStored = objectOf({ each: credits, megabyte: credits } satisfies Record<keyof StoredPrice, Check>);
 const checkStoredPrices = objectOf({
@@ -317,7 +320,7 @@ export const accountRows = {
     required: true,
     variable: 'CREDIT_PRICES',
     meaning:
-      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output, training, of audio audioInput, cachedAudioInput, audioOutput) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
+      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, cacheWrite, output, training, of audio audioInput, cachedAudioInput, audioOutput) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
     byDefault: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',
   },

@@ -65,6 +65,8 @@ export interface UsageRecord extends ToolCounts {
   readonly inputTokens: number;
   /** Those of the input that the provider had in its cache, by its own word. */
   readonly cachedInputTokens: number;
+  /** Those of the input that the provider wrote into its cache, by its own word. @default none */
+  readonly cacheWriteTokens?: number | undefined;
   /** Reasoning included. */
   readonly outputTokens: number;
   /** Those of the output that were reasoning, by the provider's own word. */
@@ -153,7 +155,9 @@ export interface RequestedOutput {
   readonly seconds?: number;
   /** The length of the text that is to be spoken. Characters. @default 0 */
   readonly characters?: number;
-  /** The calls of hosted tools to expect: one of each that the request brings, or `max_tool_calls` of each. @default none */
+  /** Whether the provider may write input into its cache, and count that. @default false */
+  readonly writesCache?: boolean;
+  /** The calls of hosted tools to expect: one of each that the request brings, or `max_tool_calls` of each, or the sum of their `max_uses`. @default none */
   readonly tools?: RequestedTools | undefined;
   /** The field that would say how long what is sent is. @default it is known */
   readonly lengthField?: string | undefined;

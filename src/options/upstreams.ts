@@ -1,4 +1,15 @@
-import { type Check, checkKeys, isObject, objectOf, proxyUrl, refuseOption, unchecked, yesOrNo } from './kinds.ts';
+import { type Dialect, dialects } from '../errors.ts';
+import {
+  type Check,
+  checkKeys,
+  isObject,
+  objectOf,
+  oneOf,
+  proxyUrl,
+  refuseOption,
+  unchecked,
+  yesOrNo,
+} from './kinds.ts';
 
 /** How long a provider may take. Milliseconds. */
 export interface UpstreamTimeouts {
@@ -12,18 +23,32 @@ export interface UpstreamTimeouts {
   readonly total?: number;
 }
 
+/** The headers that upstreams take keys in. */
+const keyHeaders = ['authorization', 'x-api-key'] as const;
+
 /** One provider that model calls are relayed to. */
 export interface UpstreamOptions {
   /** A short name for logs and usage records. Sent to a client only with `modelCalls.exposeUpstream`. @when always */
   readonly name: string;
   /**
-   * Where its OpenAI-compatible API starts, `/v1` included: `https://api.openai.com/v1`. A query, such as Azure's
+   * Where its API starts, `/v1` included: `https://api.openai.com/v1`, `https://api.anthropic.com/v1`. A query, such as Azure's
    * `?api-version=…`, is sent with every request; a caller's parameters follow it, but cannot replace its own.
    * @when always
    */
   readonly baseUrl: string;
-  /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. @when it needs a key */
+  /** Sent up as `Authorization: Bearer …`, or as `keyHeader` says. Never sent down, never logged. @when it needs a key */
   readonly apiKey?: string;
+  /**
+   * The APIs that it speaks, OpenAI's and Anthropic's: `/v1/messages` goes to upstreams that speak Anthropic's, every other call to those that speak
+   * OpenAI's. Nothing is translated. @default ['openai'] @when it speaks Anthropic's API
+   */
+  readonly speaks?: readonly Dialect[];
+  /**
+   * The header that its key is sent in: `Authorization: Bearer …`, or `x-api-key: …`.
+   * @default 'authorization'; 'x-api-key' where it speaks Anthropic's API alone
+   * @when it takes its key in the other one
+   */
+  readonly keyHeader?: (typeof keyHeaders)[number];
   /** The models it serves: ids, or patterns where `*` matches anything: `gpt-*`. Fine-tuned models, whose names begin with `ft:`, only where it begins so too. @default ['*'] @when you have several upstreams */
   readonly models?: readonly string[];
   /** Names callers may use, and what this upstream calls the model: `{ fast: 'vendor/small-3' }`. @default {} @when callers must not depend on its names */
@@ -35,7 +60,7 @@ export interface UpstreamOptions {
   /** Headers sent with every request to it. They override the caller's. @default {} @when it wants more than a bearer token */
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * Names of further headers of the caller that are sent to it. Never `authorization` or `cookie`. All accounts share the
+   * Names of further headers of the caller that are sent to it. Never `authorization`, `x-api-key` or `cookie`. All accounts share the
    * `apiKey`: a header such as `openai-organization` lets every caller choose the provider's account that is charged.
    * @default []
    * @when it reads more of your callers' headers
@@ -80,7 +105,7 @@ export function checkUpstreams(upstreams: readonly UpstreamOptions[]): void {
 
 /** Hop-by-hop and framing headers (RFC 9110, section 7.6.1), which belong to a connection and not to a request. */
 const connectionHeaders = /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
-const callersOwn = /^(authorization|cookie|proxy-authorization)$/i;
+const callersOwn = /^(authorization|cookie|proxy-authorization|x-api-key)$/i;
 
 const checks: { readonly [Name in keyof Required<UpstreamOptions>]: Check } = {
   name(param, name) {
@@ -92,6 +117,11 @@ const checks: { readonly [Name in keyof Required<UpstreamOptions>]: Check } = {
     refuseOption(param, 'must be an http or https URL such as https://api.openai.com/v1');
   },
   apiKey: unchecked,
+  speaks(param, given) {
+    const areDialects = Array.isArray(given) && given.length > 0 && given.every((name) => dialects.includes(name));
+    if (!areDialects) refuseOption(param, `must be a list of ${dialects.join(', ')}, such as ['openai', 'anthropic']`);
+  },
+  keyHeader: oneOf(...keyHeaders).check,
   models: checkStrings,
   aliases: checkTexts,
   weight: (param, weight) => checkNumber(param, weight, 0),

@@ -248,3 +248,52 @@ export class ResultSearch {
     this.#tail = text.slice(-tailLength);
   }
 }
+
+/** What an upstream says a call has used. */
+export interface ReportedUsage {
+  /** Cached ones included. */
+  readonly inputTokens: number;
+  /** The input tokens that the provider read from its cache. */
+  readonly cachedInputTokens: number;
+  /** The input tokens that the provider wrote into its cache; absent where there were none. */
+  readonly cacheWriteTokens?: number;
+  /** Reasoning included. */
+  readonly outputTokens: number;
+  /** The output tokens that were reasoning; absent where there were none. */
+  readonly reasoningTokens?: number;
+  /** The input tokens that were audio, cached ones included, and those of them that were cached; absent where there were none. */
+  readonly inputAudioTokens?: number;
+  readonly cachedInputAudioTokens?: number;
+  /** The output tokens that were audio; absent where there were none. */
+  readonly outputAudioTokens?: number;
+  /** Searches of the web, where it counts them; absent where there were none. */
+  readonly webSearchCalls?: number;
+  /** Of audio, where it counts seconds and no tokens. */
+  readonly seconds?: number;
+}
+
+/** Reads what an answer says of its usage, and whether it has ended, chunk by chunk. */
+export interface AnswerReader {
+  read(chunk: Buffer): void;
+  /** `undefined` until a valid usage has come. */
+  readonly reported: ReportedUsage | undefined;
+  /** Whether only its last event may still be missing, or the end of its body. Before that, what is reported of the output is too little. */
+  readonly isEnded: boolean;
+}
+
+/** More tokens than any model reads or writes in one call: a larger count is an upstream's error. */
+const mostTokens = 100_000_000;
+
+/** @returns `undefined` when there is none; `NaN` for anything that is not a count */
+export function countIn(usage: Readonly<Record<string, unknown>>, ...names: readonly string[]): number | undefined {
+  const value = names.map((name) => usage[name]).find((found) => found !== undefined && found !== null);
+  if (value === undefined) return undefined;
+  const isCount = Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= mostTokens;
+  // + 0 turns -0 into 0
+  return isCount ? (value as number) + 0 : Number.NaN;
+}
+
+/** A count among the details of a usage; 0 where there is none. */
+export function detailIn(details: unknown, name: string): number {
+  return (isObject(details) && countIn(details, name)) || 0;
+}

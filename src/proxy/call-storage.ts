@@ -52,10 +52,10 @@ export interface CallStorage {
   requested(kind: KeptKind, apiRequest: ApiRequest): RequestedStorage;
   /**
    * Those of the upstreams that keep all that a call refers to.
-   * @param continues whether the call can continue what is kept
+   * @param names whether the call can name what is kept in a field of its own, as one that continues it does
    * @throws GatewayError `response_not_found` and so on where that is not the account's own, `database_unavailable`, `request_too_large`
    */
-  keepers(apiRequest: ApiRequest, continues: boolean, upstreams: readonly Upstream[]): Promise<readonly Upstream[]>;
+  keepers(apiRequest: ApiRequest, names: boolean, upstreams: readonly Upstream[]): Promise<readonly Upstream[]>;
   /**
    * An answer of which the upstream keeps something: its bytes come when it is stored whose that is.
    * @throws GatewayError `upstream_invalid_response` where it cannot be read

@@ -1,6 +1,9 @@
+import type { Dialect } from '../errors.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
-import { type LeastResult, leastResult } from './answer-body.ts';
+import { type AnswerReader, type LeastResult, leastResult } from './answer-body.ts';
+import { MessageEnd, MessageReader, readMessageBody } from './messages.ts';
 import { charactersIn, estimateSeconds, type ModelBody, readModelBody, readMultipartBody } from './model-body.ts';
+import type { StreamEnd } from './stream-end.ts';
 
 /** What upstreams keep of model calls. */
 export type KeptKind = 'response' | 'chat_completion';
@@ -9,6 +12,8 @@ export type KeptKind = 'response' | 'chat_completion';
 export interface Endpoint {
   /** Below an upstream's base URL: `/chat/completions`. */
   readonly path: string;
+  /** The API that it is of: its calls go to upstreams that speak it. @default 'openai' */
+  readonly dialect?: Dialect;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
   readonly readBody: (request: ApiRequest, path: string) => ModelBody;
   /** What its answers have at least, where they are JSON or events. */
@@ -23,10 +28,16 @@ export interface Endpoint {
   readonly answersImages: boolean;
   /** Whether its answers, and their streams, are those of the Responses API. @default false */
   readonly answersResponse?: boolean;
+  /** What reads the usage and the end of an answer. @default the meter, as OpenAI's answers have them */
+  readonly createReader?: () => AnswerReader;
+  /** How its streams end. @default as the others of OpenAI's API. @param requestId of the call */
+  readonly createStreamEnd?: (requestId: string) => StreamEnd;
   /** What its upstream may keep of a call, and whether it does so unless the caller says otherwise. @default nothing */
   readonly stores?: { readonly kind: KeptKind; readonly byDefault: boolean };
   /** Whether a call can continue a stored response or conversation. @default false */
   readonly continues?: boolean;
+  /** Whether a call can name what an upstream keeps in a field of its own. @default only one that continues something can */
+  readonly names?: boolean;
   /** What its answers are, if not always JSON: texts, which are held until they are whole, or bytes, which are sent as they come. */
   readonly answers?: 'text' | 'bytes';
   /** What counts where the upstream reports no usage, in place of tokens. */
@@ -58,6 +69,7 @@ const responses = {
   answersResponse: true,
   continues: true,
 } as const;
+const messages = { ...plain, dialect: 'anthropic', readBody: readMessageBody } as const;
 
 /** operationId → endpoint. */
 export const endpoints = {
@@ -98,6 +110,22 @@ export const endpoints = {
   },
   createTranscription: { path: '/audio/transcriptions', ...recordings },
   createTranslation: { path: '/audio/translations', ...recordings },
+  createMessage: {
+    path: '/messages',
+    ...messages,
+    // a model may have nothing to say; the first event has the message as it begins
+    result: leastResult(['content', 'stop_reason'], ['message']),
+    textKey: 'delta',
+    names: true,
+    createReader: () => new MessageReader(),
+    createStreamEnd: (requestId) => new MessageEnd(requestId),
+  },
+  countMessageTokens: {
+    path: '/messages/count_tokens',
+    ...messages,
+    result: leastResult(['input_tokens']),
+    isFree: true,
+  },
 } as const satisfies Readonly<Record<string, Endpoint>>;
 
 function readSpeech(request: ApiRequest): ModelBody {

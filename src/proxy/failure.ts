@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import {
   type ErrorCode,
+  errorIn,
   GatewayError,
   type GatewayErrorDetails,
   isGatewayError,
@@ -188,7 +189,7 @@ export async function sendMasked(masked: MaskedResponse, logger: Logger): Promis
   if (deadline.client.disconnected) return 'client_left';
   for (const [name, value] of Object.entries(retryHeaders(headers))) res.setHeader(name, value);
   if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
-  const text = JSON.stringify(error.toBody());
+  const text = JSON.stringify(errorIn(apiRequest.dialect, error.toBody(), { status, requestId }));
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
   res.end(text);
   return 'complete';

@@ -1,12 +1,19 @@
 import { createHmac } from 'node:crypto';
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { Dialect } from '../errors.ts';
 import { firstHeader } from '../outbound/exchange.ts';
 
 /** Response headers as they were parsed: lower-case names. */
 export type HeaderValues = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** The request headers that an upstream may see. Never `authorization`, `cookie`, an address or a proxy's header. */
+/** The request headers that an upstream may see. Never `authorization`, `x-api-key`, `cookie`, an address or a proxy's header. */
 const passedRequestHeaders = ['accept', 'content-type', 'idempotency-key', 'openai-beta', 'user-agent'] as const;
+
+/** Those that an upstream may see because it speaks a dialect, beside these. */
+export const dialectHeaders: Readonly<Record<Dialect, readonly string[]>> = {
+  openai: [],
+  anthropic: ['anthropic-version', 'anthropic-beta'],
+};
 
 const requestIdName = 'x-request-id';
 const idempotencyKeyName = 'idempotency-key';

@@ -107,10 +107,19 @@ function requestedTools(
   body: unknown,
 ): RequestedTools | undefined {
   if (types.size === 0) return undefined;
-  const { max_tool_calls: limit } = (isObject(body) ? body : {}) as { readonly max_tool_calls?: unknown };
+  const { max_tool_calls: limit = usesOf(body) } = (isObject(body) ? body : {}) as {
+    readonly max_tool_calls?: unknown;
+  };
   const calls = Number.isSafeInteger(limit) ? Math.min(mostCalls, Math.max(0, limit as number)) : 1;
   const counts = [...types].map((type) => [type === 'image_generation' ? 'images' : toolCounts[type], calls]);
   return { ...Object.fromEntries(counts), ...(imageModels.length > 0 && { imageModels }) };
+}
+
+/** How often the tools of a request may be used by what each says of itself, as those of Anthropic's API do; `undefined` where none does. */
+function usesOf(body: unknown): number | undefined {
+  const tools: readonly unknown[] = isObject(body) && Array.isArray(body.tools) ? body.tools : [];
+  const uses = tools.flatMap((tool) => (isObject(tool) && Number.isSafeInteger(tool.max_uses) ? [tool.max_uses] : []));
+  return uses.length > 0 ? uses.reduce((sum: number, most) => sum + Math.max(0, most as number), 0) : undefined;
 }
 
 /** The edits that give the models of tools an upstream's names. */

@@ -157,9 +157,18 @@ const accountCodes: ReadonlySet<unknown> = new Set([
   'billing_hard_limit_reached',
 ]);
 
+/** The statuses of errors that are named by their type alone, as those of Anthropic's API in a stream are (its API reference, "Errors"). */
+const typeStatuses: ReadonlyMap<unknown, number> = new Map([
+  ['request_too_large', 413],
+  ['rate_limit_error', 429],
+  ['timeout_error', 504],
+  ['overloaded_error', 529],
+]);
+
 function errorInside(error: unknown): ErrorInside {
   const { code, type, status, status_code: statusCode } = isObject(error) ? error : ({} as Fields);
-  const named = [code, status, statusCode].map(Number).find((number) => number >= 400 && number <= 599);
+  const isStatus = (number: number): boolean => number >= 400 && number <= 599;
+  const named = [code, status, statusCode].map(Number).find(isStatus) ?? typeStatuses.get(type);
   if (named !== undefined) return { status: named, blamesRequest: requestStatuses.has(named) };
   const blamesRequest = requestCodes.has(code) || (type === 'invalid_request_error' && !accountCodes.has(code));
   return { status: blamesRequest ? 400 : 502, blamesRequest };

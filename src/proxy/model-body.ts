@@ -19,7 +19,7 @@ export interface ModelBody {
   readonly choices: number;
   /** The number of tokens in a prompt that is a list of them; otherwise 0. */
   readonly listedTokens: number;
-  /** Where the files of a form stand; `undefined` for JSON. */
+  /** Where files and pictures stand that are no text; `undefined` where only its bytes tell. */
   readonly files?: readonly ByteRange[];
   /** How many pictures JSON names beside its text; `undefined` where only its bytes tell. */
   readonly pictures?: number;
@@ -215,6 +215,7 @@ const limitFields: ReadonlyMap<string | undefined, readonly string[]> = new Map(
   ['/chat/completions', ['max_completion_tokens', 'max_tokens']],
   ['/completions', ['max_tokens']],
   ['/responses', ['max_output_tokens']],
+  ['/messages', ['max_tokens']],
 ]);
 
 /**

@@ -1,3 +1,4 @@
+import { type Dialect, refuse } from '../errors.ts';
 import type { Logger } from '../options/options.ts';
 import { classify, OutboundError } from '../outbound/outbound-error.ts';
 import { collect, decoded, isObject } from './answer-body.ts';
@@ -53,19 +54,29 @@ const defaultLifetime = 60_000;
 
 const unlisted = { object: 'model', created: 0, owned_by: 'system' } as const;
 
+/** The version of Anthropic's API in which an upstream that speaks no other is asked for its list, and the most that a page of it has. */
+const anthropicList = { headers: { 'anthropic-version': '2023-06-01' }, search: '?limit=1000' };
+
+/** A model as it is listed: Anthropic's API says in words when it was made. */
+function toModel(listed: Record<string, unknown> & Pick<Model, 'id'>): Model {
+  const time = Date.parse(String(listed.created_at));
+  return { ...unlisted, ...(!Number.isNaN(time) && { created: Math.floor(time / 1_000) }), ...listed };
+}
+
 function readList(bytes: Buffer): Model[] {
   const list: unknown = JSON.parse(bytes.toString('utf8'));
   // Together answers a bare list, and a server in Go null for an empty one
   const data = isObject(list) ? (list.data === null ? [] : list.data) : list;
   if (!Array.isArray(data)) throw new OutboundError('invalid_response', 'the list of models has no data');
-  return data.filter((model) => typeof model?.id === 'string').map((model) => ({ ...unlisted, ...model }));
+  return data.filter((model) => typeof model?.id === 'string').map(toModel);
 }
 
 /** An upstream's own list; `undefined` when it has no such endpoint. Rejects with an OutboundError. */
 async function fetchList(upstream: Upstream): Promise<Model[] | undefined> {
+  const { headers, search } = upstream.speaks.includes('openai') ? { headers: {}, search: '' } : anthropicList;
   const answer = await upstream.http.request({
-    url: upstreamUrl(upstream, '/models'),
-    headers: upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, 'req_models'),
+    url: upstreamUrl(upstream, '/models', search),
+    headers: upstreamRequestHeaders({ accept: 'application/json', ...headers }, upstream.headers, 'req_models'),
     signal: AbortSignal.timeout(listTimeout),
     resends: true,
   });
@@ -111,6 +122,56 @@ function merged(lists: readonly { readonly upstream: Upstream; readonly offered:
   return [...byId.values()];
 }
 
+/** Whether a model can be called by this API. */
+function isSpoken({ upstreams }: ListedModel, dialect: Dialect): boolean {
+  return upstreams.some(({ speaks }) => speaks.includes(dialect));
+}
+
+/** A page of a list, as Anthropic's clients ask for it. */
+export interface ModelPage {
+  readonly limit?: number;
+  readonly after_id?: string;
+  readonly before_id?: string;
+}
+
+/** The most models of a page. */
+const longestPage = 1_000;
+
+/** A model with what Anthropic's clients read of it. */
+function anthropicModel(model: Model): Model {
+  const createdAt = new Date(model.created * 1_000).toISOString();
+  return { type: 'model', display_name: model.id, created_at: createdAt, ...model };
+}
+
+/** What clients read of a list, by API: Anthropic's clients find the members of theirs beside those of OpenAI's. */
+export const listShapes: Readonly<Record<Dialect, (models: readonly Model[], page: ModelPage) => { data: Model[] }>> = {
+  openai(models, page) {
+    const [name] = Object.keys(page);
+    if (name !== undefined)
+      refuse('unknown_parameter', name, 'is not a parameter of this operation without anthropic-version');
+    return { data: [...models] };
+  },
+  anthropic(models, { limit = longestPage, after_id: after, before_id: before }) {
+    const placeOf = (id: string, param: string): number => {
+      const place = models.findIndex((model) => model.id === id);
+      return place === -1 ? refuse('invalid_value', param, 'must be the id of a model of this list') : place;
+    };
+    const end = before === undefined ? models.length : placeOf(before, 'before_id');
+    const start = after === undefined ? 0 : placeOf(after, 'after_id') + 1;
+    const within = models.slice(start, end);
+    // what comes before a model ends with the one next to it
+    const page = before === undefined ? within.slice(0, limit) : within.slice(-limit);
+    const ids = { first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null };
+    return { data: page.map(anthropicModel), has_more: within.length > page.length, ...ids };
+  },
+};
+
+/** The same for one model. */
+export const modelShapes: Readonly<Record<Dialect, (model: Model) => Model>> = {
+  openai: (model) => model,
+  anthropic: anthropicModel,
+};
+
 /** A fine-tuned model as its account sees it. */
 function ownModel({ id, userId, createdAt }: FineTunedModel): Model {
   return { id, object: 'model', created: Math.floor(createdAt.getTime() / 1_000), owned_by: userId };
@@ -152,9 +213,11 @@ export class ModelList {
    * get the old one, so that an upstream that hangs delays no one.
    * @throws GatewayError when no upstream has answered
    */
-  async all(userId: string): Promise<readonly Model[]> {
-    const own = this.#fineTuned.of(userId).map(ownModel);
-    const open = (await this.#listed()).filter((each) => this.#isOpen(each, userId)).map(({ model }) => model);
+  async all(userId: string, dialect: Dialect): Promise<readonly Model[]> {
+    // fine-tuning is OpenAI's API
+    const own = dialect === 'openai' ? this.#fineTuned.of(userId).map(ownModel) : [];
+    const listed = (await this.#listed()).filter((each) => isSpoken(each, dialect));
+    const open = listed.filter((each) => this.#isOpen(each, userId)).map(({ model }) => model);
     // what is open comes last: it is everybody's, whoever has made it
     return [...new Map([...own, ...open].map((model) => [model.id, model])).values()];
   }
@@ -164,17 +227,19 @@ export class ModelList {
    * a pattern such as `gpt-*`, or any model and has no list.
    * @throws GatewayError when no upstream has answered
    */
-  async find(id: string, userId: string): Promise<Model | undefined> {
+  async find(id: string, userId: string, dialect: Dialect): Promise<Model | undefined> {
     const fineTuned = this.#fineTuned;
     const found = (await this.#listed()).find(({ model }) => model.id === id);
-    if (found && this.#isOpen(found, userId)) return found.model;
+    if (found && isSpoken(found, dialect) && this.#isOpen(found, userId)) return found.model;
     const isServed = this.#upstreams.some(
       (upstream) =>
+        upstream.speaks.includes(dialect) &&
         upstream.serves(id) &&
         (servesByPattern(upstream, id) || this.#withoutList.has(upstream)) &&
         !fineTuned.isForeign(id, userId, upstream),
     );
-    const own = fineTuned.has(id) || !isServed ? await fineTuned.find(id, userId) : undefined;
+    const isSought = dialect === 'openai' && (fineTuned.has(id) || !isServed);
+    const own = isSought ? await fineTuned.find(id, userId) : undefined;
     if (own) return ownModel(own);
     return isServed ? { ...unlisted, id } : undefined;
   }

@@ -7,10 +7,10 @@ import type { CallStorage } from './call-storage.ts';
 import { type Endpoint, endpoints } from './endpoint.ts';
 import { createUpstreamReports } from './failure.ts';
 import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
-import { ModelList } from './model-list.ts';
+import { listShapes, ModelList, modelShapes } from './model-list.ts';
 import { type CallDependencies, createRelay, type RelayDependencies } from './relay.ts';
 import type { RetryPolicy } from './retry.ts';
-import type { Upstream } from './upstream.ts';
+import { speakersOf, type Upstream } from './upstream.ts';
 import type { BreakerState } from './upstream-state.ts';
 import type { UsageRecorder } from './usage-meter.ts';
 
@@ -102,7 +102,8 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   const calls = new PendingWork();
   const onUsage = usageHook(hooks, logger);
   const calling: CallDependencies = {
-    upstreams,
+    // what is kept, and what comes over WebSockets, is OpenAI's API
+    upstreams: speakersOf(upstreams, 'openai').speakers,
     retry,
     admissionChecks,
     usageRecorder: withListeners(usageRecorder, [], onUsage),
@@ -128,11 +129,12 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       return call;
     };
   }
+  function relayOf(endpoint: Endpoint): RelayOperation['relay'] {
+    const { speakers, others } = speakersOf(upstreams, endpoint.dialect ?? 'openai');
+    return tracked(createRelay({ ...relaying, upstreams: speakers, others }, endpoint));
+  }
   return {
-    operations: modelOperations(
-      (endpoint) => tracked(createRelay(relaying, endpoint)),
-      new ModelList(upstreams, storage.models, logger, deps.modelListLifetime),
-    ),
+    operations: modelOperations(relayOf, new ModelList(upstreams, storage.models, logger, deps.modelListLifetime)),
     relaying,
     calling,
     tracked,
@@ -163,17 +165,17 @@ function modelOperations(relayOf: (endpoint: Endpoint) => RelayOperation['relay'
     ...relays,
     listModels: {
       databaseWait: null,
-      async handle({ principal }) {
-        const data = (await models.all(principal.userId)).filter(({ id }) => mayCall(principal, id));
-        return { status: 200, body: { object: 'list', data } };
+      async handle({ principal, dialect, query: { beta: _, ...page } }) {
+        const allowed = (await models.all(principal.userId, dialect)).filter(({ id }) => mayCall(principal, id));
+        return { status: 200, body: { object: 'list', ...listShapes[dialect](allowed, page) } };
       },
     },
     retrieveModel: {
       databaseWait: null,
-      async handle({ principal, params }) {
+      async handle({ principal, dialect, params }) {
         const { userId } = principal;
-        const model = mayCall(principal, params.model) ? await models.find(params.model, userId) : undefined;
-        if (model) return { status: 200, body: model };
+        const model = mayCall(principal, params.model) ? await models.find(params.model, userId, dialect) : undefined;
+        if (model) return { status: 200, body: modelShapes[dialect](model) };
         throw new GatewayError(
           'model_not_found',
           `The model '${params.model}' does not exist; GET /v1/models lists those that do`,

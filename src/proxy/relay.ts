@@ -31,7 +31,14 @@ import {
 import { bodyFor, checkModelName, estimateInput, type ModelBody } from './model-body.ts';
 import { type RetryPolicy, tryUpstreams } from './retry.ts';
 import { sendResponse } from './send-answer.ts';
-import { type RequestOptions, routeModel, type Upstream, UpstreamRequests, upstreamModelName } from './upstream.ts';
+import {
+  notSpoken,
+  type RequestOptions,
+  routeModel,
+  type Upstream,
+  UpstreamRequests,
+  upstreamModelName,
+} from './upstream.ts';
 import { CallPlace } from './upstream-state.ts';
 import { closedRecord, finalUsage, openRecord, tokensSeen, UsageMeter, type UsageRecorder } from './usage-meter.ts';
 
@@ -57,6 +64,8 @@ export interface RelayDependencies extends CallDependencies {
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
   readonly reports: UpstreamReports;
+  /** Upstreams that none of these calls goes to, because they do not speak its API. @default none */
+  readonly others?: readonly Upstream[];
 }
 
 /** Makes the function that relays the calls of an endpoint. It throws a GatewayError as long as it has sent nothing. */
@@ -150,20 +159,31 @@ async function chooseRoute(
   { endpoint, apiRequest, tools, info }: ModelRequest,
 ): Promise<CallRoute> {
   let { upstreams } = deps;
-  const { continues = false } = endpoint;
+  const { continues = false, names = continues } = endpoint;
   // most calls refer to nothing
-  const refers = continues || apiRequest.form !== undefined || mayName(apiRequest.rawBody);
+  const refers = names || apiRequest.form !== undefined || mayName(apiRequest.rawBody);
   if (typeof refers === 'boolean' ? refers : await refers) {
-    upstreams = await deps.storage.keepers(apiRequest, continues, upstreams);
+    upstreams = await deps.storage.keepers(apiRequest, names, upstreams);
   }
   const change = deps.hooks && (await deps.hooks.onRequest(info));
   const model = change?.model ?? info.model;
+  requireSpeaker(deps, endpoint, model);
   const { userId } = apiRequest.principal;
   const { models } = deps.storage;
   const routed = routeModel(upstreams, model, userId, models);
   const order = 'then' in routed ? await routed : routed;
   for (const { name } of tools?.models ?? []) models.requireOpen(name, userId, order);
   return { model, order };
+}
+
+/** Requires that not only upstreams serve a model which do not speak the API of its call. @throws GatewayError `model_not_found` */
+function requireSpeaker(
+  { upstreams, others = [] }: RelayDependencies,
+  { dialect = 'openai' }: Endpoint,
+  model: string | undefined,
+): void {
+  const serves = (upstream: Upstream): boolean => model === undefined || upstream.serves(model);
+  if (others.some(serves) && !upstreams.some(serves)) throw notSpoken(model, dialect);
 }
 
 /** An upstream's answer that has begun, and what its request was. */
@@ -351,6 +371,7 @@ class RelayedCall implements OpenedCall {
       result: endpoint.result,
       endsInDone: endpoint.streamsUsage,
       responseStream: endpoint.answersResponse ? (inBackground ? 'background' : 'whole') : undefined,
+      streamEnd: endpoint.createStreamEnd?.(apiRequest.requestId),
       isUndecided: answer.isUndecided,
       dropsUsageChunk: answer.asksForUsage,
       repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,

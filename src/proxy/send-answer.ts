@@ -31,6 +31,8 @@ export interface ResponsePlan {
   readonly endsInDone: boolean;
   /** Whether its streams are those of the Responses API. @default they are not */
   readonly responseStream?: ResponseStream | undefined;
+  /** How its streams end. @default as the fields beside this say */
+  readonly streamEnd?: StreamEnd | undefined;
   /** After how long without anything to send a stream of events gets a comment. Milliseconds. @default it gets none */
   readonly heartbeat?: number | undefined;
   /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
@@ -226,6 +228,7 @@ const anyMark = new RegExp(`${errorOrUsage.source}|\\[DONE\\]`);
 function streamEnd(plan: ResponsePlan, framer: EventFramer): StreamEnd {
   const { response, endsInDone, responseStream, answers, meter } = plan;
   const { headers } = response;
+  if (plan.streamEnd) return plan.streamEnd;
   if (responseStream !== undefined) return new ResponseEnd(responseStream, isDelimited(headers));
   // the endpoints whose answers are not always JSON are those of audio
   if (answers !== undefined) return new LastEvent(endOfAudio);

@@ -113,7 +113,7 @@ const blankLine = /(?:\r\n\r\n|\n\n|\r\r)$/;
  * line, which nothing inside a JSON string can do, and no object inside the data: what a caller has named, such as metadata, is in the events too.
  * @param types as alternatives of a regular expression
  */
-function eventsOf(types: string): RegExp {
+export function eventsOf(types: string): RegExp {
   const type = `"type"\\s*:\\s*"(${types})"`;
   const begins = `(?:^|[\\r\\n])data: ?\\{\\s*(?:"sequence_number"\\s*:\\s*\\d{1,15}\\s*,\\s*)?${type}`;
   return new RegExp(`(?:^|[\\r\\n])event: ?(${types})[\\r\\n]|${begins}|${type}\\s*\\}[\\r\\n]`);

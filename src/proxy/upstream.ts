@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { GatewayError } from '../errors.ts';
+import { type Dialect, GatewayError } from '../errors.ts';
 import type { ApiRequest } from '../http/operation.ts';
 import type { UpstreamOptions, UpstreamTimeouts } from '../options/options.ts';
 import { createDispatcher, createHttpClient, type HttpClient, type RequestConfig } from '../outbound/client.ts';
@@ -9,7 +9,13 @@ import { type OutboundResponse, splitUrl } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { inSpan, UpstreamSpan } from '../tracing/spans.ts';
 import { decoded } from './answer-body.ts';
-import { type HeaderPlan, planHeaders, upstreamRequestHeaders, withAccountsIdempotencyKey } from './headers.ts';
+import {
+  dialectHeaders,
+  type HeaderPlan,
+  planHeaders,
+  upstreamRequestHeaders,
+  withAccountsIdempotencyKey,
+} from './headers.ts';
 import { AwaitedResponses, Breaker, StreamUsage, UpstreamCalls } from './upstream-state.ts';
 
 /** One provider, as the relay needs it. */
@@ -19,6 +25,8 @@ export interface Upstream {
   readonly baseUrl: string;
   /** The query of every request to it, with its `?`; empty where there is none. */
   readonly search: string;
+  /** The APIs that it speaks. */
+  readonly speaks: readonly Dialect[];
   /** Its key is among them. */
   readonly headers: HeaderPlan;
   /** The models it serves, as they were configured. */
@@ -65,7 +73,8 @@ function splitBaseUrl(baseUrl: string): { base: string; search: string } {
 }
 
 export function createUpstream(options: UpstreamOptions): Upstream {
-  const { models = ['*'], aliases = {}, apiKey } = options;
+  const { models = ['*'], aliases = {}, apiKey, speaks = ['openai'] } = options;
+  const { keyHeader = speaks.includes('openai') ? 'authorization' : 'x-api-key' } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
   const matches = servedModels(models);
   const named = new Set([...models.filter((model) => !model.includes('*')), ...Object.entries(aliases).flat()]);
@@ -75,15 +84,17 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const { base, search } = splitBaseUrl(options.baseUrl);
   const headers = Object.entries(options.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
   const configured = {
-    ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
+    ...(apiKey !== undefined && { [keyHeader]: keyHeader === 'authorization' ? `Bearer ${apiKey}` : apiKey }),
     ...(Object.fromEntries(headers) as Record<string, string>),
   };
   const forwarded = (options.forwardHeaders ?? []).map((name) => name.toLowerCase());
+  const ofDialects = speaks.flatMap((dialect) => dialectHeaders[dialect]);
   return {
     name: options.name,
     baseUrl: base,
     search,
-    headers: planHeaders(configured, forwarded),
+    speaks,
+    headers: planHeaders(configured, [...ofDialects, ...forwarded]),
     models,
     aliases,
     weight: options.weight ?? 1,
@@ -141,6 +152,12 @@ export function upstreamModelName({ aliases }: Pick<Upstream, 'aliases'>, model:
 /** The longest that a call to any of these upstreams can take. Milliseconds. */
 export function longestCall(upstreams: readonly Pick<UpstreamOptions, 'timeouts'>[]): number {
   return Math.max(0, ...upstreams.map(({ timeouts }) => timeouts?.total ?? defaultTimeouts.total));
+}
+
+/** Those of some upstreams that speak a dialect, and the others. */
+export function speakersOf(upstreams: readonly Upstream[], dialect: Dialect) {
+  const speakers = upstreams.filter(({ speaks }) => speaks.includes(dialect));
+  return { speakers, others: upstreams.filter((upstream) => !speakers.includes(upstream)) };
 }
 
 /** The part of an upstream that its choice depends on. */
@@ -208,6 +225,16 @@ export function modelNotFound(model: string | undefined): GatewayError {
     message +=
       '. A fine-tuned model is there for the account that made it here; for all, where the models of an upstream name it, or a pattern that begins with ft:';
   }
+  return new GatewayError('model_not_found', message, { param: 'model' });
+}
+
+/** Whose API each is. */
+const vendors: Readonly<Record<Dialect, string>> = { openai: 'OpenAI', anthropic: 'Anthropic' };
+
+/** The error for a model whose upstreams speak other APIs alone. */
+export function notSpoken(model: string | undefined, dialect: Dialect): GatewayError {
+  const served = model === undefined ? 'Models are' : `The model '${model}' is`;
+  const message = `${served} not served by ${vendors[dialect]}'s API here: call another API, or have the operator of this gateway add '${dialect}' to speaks of an upstream that does`;
   return new GatewayError('model_not_found', message, { param: 'model' });
 }
 

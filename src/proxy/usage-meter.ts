@@ -2,7 +2,7 @@ import { searchedKey, ValueReader } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
-import { isObject } from './answer-body.ts';
+import { type AnswerReader, countIn, detailIn, isObject, type ReportedUsage } from './answer-body.ts';
 import type { Endpoint } from './endpoint.ts';
 import { imageModel, noToolUse, ToolCalls, type ToolUse, webCitation } from './hosted-tools.ts';
 import type { ErrorInside } from './inspect-answer.ts';
@@ -24,11 +24,13 @@ const durationValue = /"duration":\s*"?(\d{1,6}(?:\.\d{1,9})?)(?=[\s",}])/;
 /** A shorter silence says nothing about what the model does. Milliseconds. */
 const shortSilence = 1_000;
 
-type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'answersResponse' | 'unit'> &
+type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'answersResponse' | 'createReader' | 'unit'> &
   Partial<Pick<Endpoint, 'streamsUsage'>>;
 
 /** Measures the usage of an answer while it is sent. */
 export class UsageMeter {
+  /** Reads usage and end where the endpoint has its own way to say them. */
+  readonly #own: AnswerReader | undefined;
   readonly #usage: ValueReader;
   #reported: ReportedUsage | undefined;
   readonly #finished: ValueReader;
@@ -59,10 +61,11 @@ export class UsageMeter {
 
   /** @param output what is to come */
   constructor(
-    { textKey, answersImages, answersResponse, unit, streamsUsage = false }: MeteredEndpoint,
+    { textKey, answersImages, answersResponse, createReader, unit, streamsUsage = false }: MeteredEndpoint,
     stream: boolean,
     { choices, tools }: RequestedOutput,
   ) {
+    this.#own = createReader?.();
     this.#reportsLast = !(stream && streamsUsage);
     if (answersResponse) this.#tools = new ToolCalls();
     else if (tools?.webSearchCalls) this.#citations = new Occurrences(webCitation);
@@ -94,8 +97,11 @@ export class UsageMeter {
     if (this.#keepsBeginning && this.#beginning.length < beginningLimit) {
       this.#beginning += chunk.toString('latin1', 0, beginningLimit - this.#beginning.length);
     }
-    this.#usage.read(chunk);
-    this.#finished.read(chunk);
+    if (this.#own) this.#own.read(chunk);
+    else {
+      this.#usage.read(chunk);
+      this.#finished.read(chunk);
+    }
     this.#text?.read(chunk);
     for (const images of this.#images) images.read(chunk);
     this.#tools?.read(chunk);
@@ -109,12 +115,18 @@ export class UsageMeter {
 
   /** What the upstream says was used; `undefined` until a valid usage has come. */
   get reported(): ReportedUsage | undefined {
-    return this.trustsUsage ? this.#reported : undefined;
+    const reported = this.#own ? this.#own.reported : this.#reported;
+    return this.trustsUsage ? reported : undefined;
   }
 
   /** Whether what is reported may leave out the end of the answer: some upstreams have a usage in each event of a stream, or in its first. */
   get reportsEarly(): boolean {
-    return !this.#reportsLast && !this.isEnded;
+    return !(this.#own ? this.#own.isEnded : this.#reportsLast || this.isEnded);
+  }
+
+  /** Whether a usage that leaves out the end of an answer leaves out all of its output. */
+  get reportsInputFirst(): boolean {
+    return this.#own !== undefined;
   }
 
   /** How long a recording is by the answer's `duration`, which verbose transcriptions begin with. Seconds. */
@@ -141,6 +153,7 @@ export class UsageMeter {
 
   /** Whether all answers that are to come have come, each choice with its `finish_reason`, so that only the usage may still be missing. */
   get isEnded(): boolean {
+    if (this.#own) return this.#own.isEnded;
     if (this.#images.length > 0) return this.images >= this.#choices;
     // what was too large to be read may have been the end of some
     if (this.#finished.hasLost && this.#ended.size > 0) return true;
@@ -182,8 +195,8 @@ export class UsageMeter {
   }
 }
 
-/** The keys of a delta that are not text. */
-const unwritten: ReadonlySet<string> = new Set(['role', 'id', 'type']);
+/** The keys of a delta that are not text of the model's: what it cites others have written, and a signature proves its thinking. */
+const unwritten: ReadonlySet<string> = new Set(['role', 'id', 'type', 'citation', 'signature', 'stop_reason']);
 
 /** No text lies deeper in a piece of an answer. */
 const deepest = 32;
@@ -195,44 +208,6 @@ export function textBytes(value: unknown, depth = 0): number {
   let sum = 0;
   for (const [name, part] of Object.entries(value)) if (!unwritten.has(name)) sum += textBytes(part, depth + 1);
   return sum;
-}
-
-/** What an upstream says a call has used. */
-export interface ReportedUsage {
-  /** Cached ones included. */
-  readonly inputTokens: number;
-  /** The input tokens that the provider read from its cache. */
-  readonly cachedInputTokens: number;
-  /** Reasoning included. */
-  readonly outputTokens: number;
-  /** The output tokens that were reasoning; absent where there were none. */
-  readonly reasoningTokens?: number;
-  /** The input tokens that were audio, cached ones included, and those of them that were cached; absent where there were none. */
-  readonly inputAudioTokens?: number;
-  readonly cachedInputAudioTokens?: number;
-  /** The output tokens that were audio; absent where there were none. */
-  readonly outputAudioTokens?: number;
-  /** Searches of the web, where it counts them; absent where there were none. */
-  readonly webSearchCalls?: number;
-  /** Of audio, where it counts seconds and no tokens. */
-  readonly seconds?: number;
-}
-
-/** More tokens than any model reads or writes in one call: a larger count is an upstream's error. */
-const mostTokens = 100_000_000;
-
-/** @returns `undefined` when there is none; `NaN` for anything that is not a count */
-function countIn(usage: Readonly<Record<string, unknown>>, ...names: readonly string[]): number | undefined {
-  const value = names.map((name) => usage[name]).find((found) => found !== undefined && found !== null);
-  if (value === undefined) return undefined;
-  const isCount = Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= mostTokens;
-  // + 0 turns -0 into 0
-  return isCount ? (value as number) + 0 : Number.NaN;
-}
-
-/** A count among the details of a usage; 0 where there is none. */
-function detailIn(details: unknown, name: string): number {
-  return (isObject(details) && countIn(details, name)) || 0;
 }
 
 /** More seconds than any recording of one call has: 11 days. */
@@ -387,7 +362,7 @@ type Measured = Pick<
   UsageMeter,
   'reported' | 'bytes' | 'textBytes' | 'images' | 'tools' | 'events' | 'silence' | 'duration'
 > &
-  Partial<Pick<UsageMeter, 'reportsEarly'>>;
+  Partial<Pick<UsageMeter, 'reportsEarly' | 'reportsInputFirst'>>;
 
 /** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
 export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events' | 'textBytes' | 'bytes'>): number {
@@ -413,6 +388,7 @@ export type Used = Pick<
   UsageRecord,
   | 'inputTokens'
   | 'cachedInputTokens'
+  | 'cacheWriteTokens'
   | 'outputTokens'
   | 'reasoningTokens'
   | 'inputAudioTokens'
@@ -464,8 +440,8 @@ function usedByModel(meter: Measured, call: MeteredCall): Used {
     const used = { images, seconds: 0, characters, estimated: false, reasoningTokens: 0, ...reported };
     if (ending === 'complete' || !meter.reportsEarly) return used;
     const outputTokens = estimateOutput(meter, call);
-    const isFarMore = outputTokens > 2 * reported.outputTokens + fewTokens;
-    return isFarMore ? { ...used, outputTokens, estimated: true } : used;
+    const expected = meter.reportsInputFirst ? reported.outputTokens : 2 * reported.outputTokens + fewTokens;
+    return outputTokens > expected ? { ...used, outputTokens, estimated: true } : used;
   }
   if (unit === 'characters') return { ...noUsage, characters };
   const duration = unit === 'seconds' ? meter.duration : undefined;

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import { GatewayError, refuse } from '../errors.ts';
-import { isSameOrigin } from '../http/authentication.ts';
+import { isSameOrigin, sendsKey } from '../http/authentication.ts';
 import type { RelayNote } from '../http/operation.ts';
 import { type ClientDisconnect, pathOf } from '../http/request.ts';
 import type { Logger } from '../options/options.ts';
@@ -95,7 +95,7 @@ export function readSubprotocols(req: IncomingMessage): void {
  * @throws GatewayError `cross_origin_request`
  */
 export function requireOwnPage(req: IncomingMessage): void {
-  if (req.headers.authorization !== undefined || isSameOrigin(req)) return;
+  if (sendsKey(req) || isSameOrigin(req)) return;
   throw new GatewayError('cross_origin_request', 'A page of another origin needs an API key for a WebSocket');
 }
 

@@ -244,6 +244,7 @@ const addedUp = [
   'inputTokens',
   'cachedInputTokens',
   'reasoningTokens',
+  'cacheWriteTokens',
   'inputAudioTokens',
   'cachedInputAudioTokens',
   'outputAudioTokens',

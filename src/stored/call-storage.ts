@@ -17,11 +17,11 @@ export function createCallStorage(storedObjects: StoredObjects): CallStorage {
       return { kind, ...(metadata && { metadata }) };
     },
 
-    async keepers(apiRequest, continues, upstreams) {
+    async keepers(apiRequest, names, upstreams) {
       const references = await namedObjects(apiRequest);
-      if (continues) references.push(...storedReferences(apiRequest));
+      if (names) references.push(...storedReferences(apiRequest));
       else if (references.length === 0) return upstreams;
-      const referred = { references, ...(continues && { itemsIn: 'input' }) };
+      const referred = { references, ...(names && { itemsIn: 'input' }) };
       return (await requireOwned(storedObjects, apiRequest, referred, upstreams)).keepers;
     },
 

@@ -97,7 +97,7 @@ interface KindRow {
    * or `ill_id` in it, or `container`. @default none
    */
   readonly namedBy?: readonly string[];
-  /** How a request names one that it continues: the first of these fields counts, and errors call it `param`. @default not at all */
+  /** How a request names one that it continues, or works in: the first of these fields counts, and errors call it `param`. @default not at all */
   readonly continuedBy?: { readonly param: string; readonly fields: readonly string[] };
   /** The member of an event that has the new object. @default the event is the object */
   readonly eventMember?: 'response';
@@ -316,6 +316,8 @@ const rows = {
     pricedAs: 'container',
     describedBy: { name: 'name' },
     namedBy: ['container', 'container_id'],
+    // of a message of Anthropic's API
+    continuedBy: { param: 'container', fields: ['container.id', 'container'] },
     isMadeOnce: true,
     calls: {
       createContainer: { method: 'POST', path: '/containers' },

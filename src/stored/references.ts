@@ -131,8 +131,9 @@ export function fileReferences(
 
 /** What a body is searched for. An item that is sent back names a container as a tool does, which asks for more. */
 const searched = { keys: namingKeys, longest: longestId, most: mostNamed, everywhere: ['container_id'] };
-/** Where an item that is sent back says in which container it was made. */
-const sentBack = /^(?:input|items)\[\d+\](?:\.environment)?\.container_id$/;
+/** Where an item that is sent back says in which container it was made, and a message which file a tool of the provider's has made. */
+const sentBack =
+  /^(?:(?:input|items)\[\d+\](?:\.environment)?\.container_id|messages\[\d+\]\.content\[\d+\]\.content\.content\[\d+\]\.file_id)$/;
 
 /**
  * The stored objects that a body names, wherever in it, each once.

@@ -178,6 +178,7 @@ export interface TracedUpstreamRequest {
 const operationNames: Readonly<Record<string, string>> = {
   '/chat/completions': 'chat',
   '/responses': 'chat',
+  '/messages': 'chat',
   '/realtime': 'chat',
   '/completions': 'text_completion',
   '/embeddings': 'embeddings',

@@ -8,6 +8,7 @@ const prices = {
   painter: { image: 40 },
   tiny: { input: 0.15 },
   caching: { input: 2, cachedInput: 0.5 },
+  writing: { input: 2, cachedInput: 0.2, cacheWrite: 2.5 },
   free: {},
   'whisper-1': { second: 0.0001 },
   'tts-1': { character: 15 },
@@ -73,6 +74,12 @@ describe('the price of a call', () => {
     const cached = { ...none, inputTokens: 1_000, cachedInputTokens: 800 };
     expect(costOf({ prices }, { ...cached, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
     expect(costOf({ prices }, { ...cached, model: 'any' })).to.equal(1_000 * 2);
+  });
+
+  it('is that of what the provider wrote into its cache when the model has a price for it', () => {
+    const written = { ...none, inputTokens: 1_000, cachedInputTokens: 800, cacheWriteTokens: 150 };
+    expect(costOf({ prices }, { ...written, model: 'writing' })).to.equal(50 * 2 + 800 * 0.2 + 150 * 2.5);
+    expect(costOf({ prices }, { ...written, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
   });
 
   it('is that of audio for estimated tokens that may be audio, if it is higher than that of text', () => {

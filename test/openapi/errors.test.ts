@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { errorStatus } from '../../src/errors.ts';
+import { errorIn, errorStatus } from '../../src/errors.ts';
 import { type ErrorBody, GatewayError } from '../../src/index.ts';
 import { type SpecMediaType, spec } from '../support/openapi.ts';
 import { operations, resolved } from '../support/spec.ts';
@@ -25,12 +25,15 @@ describe('the errors in openapi.yaml', () => {
         const response = resolved(reference) as unknown as { content: Record<string, SpecMediaType> };
         const examples = Object.values(response.content['application/json']?.examples ?? {}).map(resolved);
         const own = examples
-          .map((example) => (example.value as ErrorBody).error)
-          .filter(({ code }) => Object.hasOwn(errorStatus, code));
+          .map((example) => example.value as ErrorBody & { readonly type?: 'error' })
+          .filter(({ error }) => Object.hasOwn(errorStatus, error.code));
         expect(own).to.not.have.length(0);
-        for (const { code, type } of own) {
+        for (const { type: isMessage, error } of own) {
+          const { code, type } = error;
           expect(errorStatus[code], code).to.equal(Number(status));
-          expect(new GatewayError(code, '').type, code).to.equal(type);
+          const answer = { status: Number(status), requestId: '' };
+          const body = errorIn(isMessage ? 'anthropic' : 'openai', new GatewayError(code, '').toBody(), answer);
+          expect((body as ErrorBody).error.type, code).to.equal(type);
         }
       });
     }

@@ -153,6 +153,8 @@ describe('the options of an upstream', () => {
     const upstream: Required<UpstreamOptions> = {
       ...good,
       apiKey: 'sk',
+      speaks: ['openai', 'anthropic'],
+      keyHeader: 'x-api-key',
       models: ['gpt-*', 'vendor/m'],
       aliases: { fast: 'vendor/m' },
       weight: 0.5,
@@ -169,6 +171,11 @@ describe('the options of an upstream', () => {
   });
 
   const refused: [string, Record<string, unknown>][] = [
+    ['upstreams[0].speaks', { speaks: 'anthropic' }],
+    ['upstreams[0].speaks', { speaks: [] }],
+    ['upstreams[0].speaks', { speaks: ['openai', 'gemini'] }],
+    ['upstreams[0].keyHeader', { keyHeader: 'X-Api-Key' }],
+    ['upstreams[0].forwardHeaders.X-Api-Key', { forwardHeaders: ['X-Api-Key'] }],
     ['upstreams[0].name', { name: 'with space' }],
     ['upstreams[0].name', { name: undefined }],
     ['upstreams[0].baseUrl', { baseUrl: 'https://api.example/v1#key=1' }],

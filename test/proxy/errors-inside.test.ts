@@ -5,7 +5,7 @@ import { recordingLogger } from '../support/logger.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
 import { until } from '../support/until.ts';
 import { chunks, json, type Script, ScriptedUpstream } from '../support/upstream.ts';
-import { endpointCalls, ownedByAll, send } from './relay/endpoint-calls.ts';
+import { allDialects, endpointCalls, ownedByAll, send } from './relay/endpoint-calls.ts';
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 const refused = { error: { message: 'No endpoints found', code: 429 } };
@@ -55,6 +55,7 @@ describe('an error in an answer with the status 200', () => {
       upstreams: [first, second].slice(0, count).map(({ baseUrl }, i) => ({
         name: ['first', 'second'][i] as string,
         baseUrl,
+        speaks: allDialects,
         priority: i,
         includeUsage: false,
         ...(options.maskErrors && { maskErrors: true }),

@@ -70,7 +70,8 @@ async function createSharedEdge(): Promise<express.Router> {
     webhookBodyLimit: 256 * 1024,
     logger: silentLogger,
   });
-  const byKey: Authenticate = ({ headers }) => principals.get(String(headers.authorization)) ?? null;
+  const byKey: Authenticate = ({ headers }) =>
+    principals.get(headers.authorization ?? `Bearer ${headers['x-api-key']}`) ?? null;
   const router = express.Router();
   addApi(router, createAuthenticator({ byKey }).byKey);
   return router;

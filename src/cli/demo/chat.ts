@@ -34,6 +34,12 @@ export class DemoError extends Error {
   toBody(): object {
     return { error: { message: this.message, type: 'invalid_request_error', param: this.param, code: this.code } };
   }
+
+  /** The same in Anthropic's shape. */
+  toMessageBody(): object {
+    const type = this.status === 404 ? 'not_found_error' : 'invalid_request_error';
+    return { type: 'error', error: { type, message: this.message } };
+  }
 }
 
 export interface ChatRequest {

@@ -2,11 +2,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerChat, checkModel, DemoError, demoModel } from './chat.ts';
 import { embeddings } from './embeddings.ts';
 import { images } from './images.ts';
+import { answerMessage, countMessageTokens, messageEvents } from './messages.ts';
 import { answerResponse, responseEvents } from './responses.ts';
 import { answerJson, answerStream, type DemoUpstream, doneEvent, readJson, serveUpstream, toEvent } from './server.ts';
 
 /**
- * Starts an upstream to try the gateway with, which says that it is one: an echo as chats and responses, embeddings, small pictures, and its one model.
+ * Starts an upstream to try the gateway with, which says that it is one: an echo as chats, responses and messages of Anthropic's API, embeddings, small
+ * pictures, and its one model.
  * It keeps nothing.
  * @param options.wordDelay milliseconds between the words of a stream. @default 20
  */
@@ -28,6 +30,11 @@ const posts: Readonly<Record<string, (request: Request) => Answer>> = {
     const response = answerResponse(request);
     return request.stream === true ? responseEvents(response).map(toEvent) : response;
   },
+  '/v1/messages'(request) {
+    const message = answerMessage(request);
+    return request.stream === true ? messageEvents(message).map(toEvent) : message;
+  },
+  '/v1/messages/count_tokens': countMessageTokens,
   '/v1/embeddings': embeddings,
   '/v1/images/generations': images,
 };
@@ -44,7 +51,7 @@ function modelsAt(target: string): object {
   if (target === 'GET /v1/models') return { object: 'list', data: [demoModel] };
   const [, model] = /^GET \/v1\/models\/([^/]+)$/.exec(target) ?? [];
   if (model === undefined) {
-    const problem = `The demo has no ${target}, only chat completions, responses, embeddings, images and models`;
+    const problem = `The demo has no ${target}, only chat completions, responses, messages, embeddings, images and models`;
     throw new DemoError('not_found', `${problem}; set UPSTREAM_BASE_URL to an upstream that has it`);
   }
   checkModel(decodeURIComponent(model));

@@ -72,5 +72,6 @@ export async function answerStream(res: ServerResponse, events: readonly string[
 function answerError(res: ServerResponse, error: unknown): void {
   if (res.headersSent) return void res.destroy();
   const demoError = error instanceof DemoError ? error : new DemoError('invalid_value', 'The request cannot be read');
-  answerJson(res, demoError.status, demoError.toBody());
+  const isMessage = /^\/v1\/messages(?:[/?]|$)/.test(res.req.url ?? '');
+  answerJson(res, demoError.status, isMessage ? demoError.toMessageBody() : demoError.toBody());
 }

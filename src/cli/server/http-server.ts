@@ -64,7 +64,11 @@ const exposedHeaders = [
   'retry-after',
   'retry-after-ms',
   'x-should-retry',
-  ...['limit', 'remaining', 'reset'].flatMap((what) => [`x-ratelimit-${what}-requests`, `x-ratelimit-${what}-tokens`]),
+  'request-id',
+  ...['limit', 'remaining', 'reset'].flatMap((what) => [
+    ...[`x-ratelimit-${what}-requests`, `x-ratelimit-${what}-tokens`],
+    ...[`anthropic-ratelimit-requests-${what}`, `anthropic-ratelimit-tokens-${what}`],
+  ]),
   'openai-processing-ms',
   'openai-version',
   'content-range',

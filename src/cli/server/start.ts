@@ -129,7 +129,7 @@ async function startMetricsServer(address: Address, gateway: ModelGateway, undo:
 async function demo(undo: Undo) {
   const upstream = await startDemoUpstream();
   undo.push(upstream.close);
-  return { name: 'demo', baseUrl: upstream.baseUrl };
+  return { name: 'demo', baseUrl: upstream.baseUrl, speaks: ['openai', 'anthropic'] as const };
 }
 
 /** How this machine reaches a server that listens on `host`. */

@@ -327,6 +327,8 @@ const unread: ReadonlySet<string> = new Set([
   'annotations',
   'results',
 ]);
+/** How deep stands what a tool was given in an earlier message of Anthropic's API: `messages[0].content[0].input`. Providers look up nothing there either. */
+const toolInput = 5;
 /** Here clients choose the keys, and a value of any key may be a file: variables of a prompt. */
 const freelyNamed = 'variables';
 
@@ -339,6 +341,7 @@ function isLookedUp(open: readonly Level[]): boolean {
     const parent = open[i - 1] as Level;
     const { isArray } = open[i] as Level;
     if (!isFree && !parent.isArray && unread.has(parent.folded)) return false;
+    if (i === toolInput && parent.folded === 'input' && open[0]?.folded === 'messages') return false;
     const isBelowFree: boolean = isFree || isKeyless;
     isFree = !isBelowFree && !isArray && parent.folded === freelyNamed;
     isKeyless = isBelowFree && isArray;
@@ -371,10 +374,15 @@ const underscores = [Buffer.from('_i'), Buffer.from('_I')];
 /** The tool whose `container` may be the id of one; its type is written like this, whatever the case of its keys. */
 const containerTool = Buffer.from('code_interpreter');
 
-/** Whether an underscore is that of `e_id`, `r_id`, `t_id` or `ill_id`, in any case: a part of nearly every searched key, and not of `tool_call_id`. */
+/**
+ * Whether an underscore is that of `e_id`, `r_id`, `t_id` or `ill_id`, in any case: a part of nearly every searched key, and not of `tool_call_id`, nor of
+ * `user_id` and `tool_use_id`, which messages of Anthropic's API have many of.
+ */
 function isOfId(bytes: Buffer, at: number): boolean {
   if (lowerAt(bytes, at + 2) !== 0x64) return false;
   const before = lowerAt(bytes, at - 1);
+  if (before === 0x65 && lowerAt(bytes, at - 2) === 0x73 && lowerAt(bytes, at - 3) === 0x75) return false;
+  if (before === 0x72 && lowerAt(bytes, at - 2) === 0x65 && lowerAt(bytes, at - 3) === 0x73) return false;
   return before === 0x65 || before === 0x72 || before === 0x74 || (before === 0x6c && lowerAt(bytes, at - 3) === 0x69);
 }
 

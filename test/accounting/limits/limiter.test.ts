@@ -57,6 +57,23 @@ describe('a rate limit', () => {
     expect(admit(alice, 10)?.headers['x-ratelimit-remaining-requests']).to.equal('1');
   });
 
+  it('says it to the clients of messages by the names that they read, too', () => {
+    const admit = limiter({ perKey: { requestsPerMinute: 1, tokensPerMinute: 50 } });
+    const expected = {
+      'x-ratelimit-limit-requests': '1',
+      'x-ratelimit-remaining-requests': '0',
+      'x-ratelimit-reset-requests': '12.5s',
+      'anthropic-ratelimit-requests-limit': '1',
+      'anthropic-ratelimit-requests-remaining': '0',
+      'anthropic-ratelimit-requests-reset': '2026-01-01T00:01:00.000Z',
+      'anthropic-ratelimit-tokens-limit': '50',
+      'anthropic-ratelimit-tokens-remaining': '40',
+      'anthropic-ratelimit-tokens-reset': '2026-01-01T00:01:00.000Z',
+    };
+    expect(admit(alice, 10, {}, '/messages')?.headers).to.include(expected);
+    expect(refusal(() => admit(alice, 10, {}, '/messages')).headers).to.include(expected);
+  });
+
   it('counts the calls of all keys of an account, and no refused call', () => {
     const admit = limiter({ perKey: { requestsPerMinute: 3 }, perUser: { requestsPerMinute: 2 } });
     admit(alice, 1);

@@ -234,7 +234,7 @@ describe('the configuration from the environment', () => {
 
   it('says where in a JSON value the mistake is, and what is allowed there', () => {
     expect(refusal({ CREDIT_PRICES: '{"*":{"inputs":1}}' }).message).to.equal(
-      "CREDIT_PRICES['*'].inputs: is not an option; there are input, cachedInput, output, image, second, character, batch, training, audioInput, cachedAudioInput, audioOutput",
+      "CREDIT_PRICES['*'].inputs: is not an option; there are input, cachedInput, output, image, second, character, batch, training, audioInput, cachedAudioInput, audioOutput, cacheWrite",
     );
     expect(refusal({ CREDIT_PRICES: '{}' }).message).to.match(/^CREDIT_PRICES: must have '\*'/);
     expect(refusal({ CREDIT_PRICES: '{"*":{}}', CREDIT_OVERDRAFT: '-1' }).message).to.match(

@@ -1,4 +1,5 @@
 import { crc32, inflateSync } from 'node:zlib';
+import Anthropic from '@anthropic-ai/sdk';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { startDemoUpstream } from '../../../src/cli/demo/demo-upstream.ts';
@@ -176,12 +177,32 @@ describe('the demo upstream behind a gateway', () => {
 
   before(async () => {
     upstream = await startDemoUpstream({ wordDelay: 0 });
-    live = await startGateway({ upstreams: [{ name: 'demo', baseUrl: upstream.baseUrl }] });
+    const speaks = ['openai', 'anthropic'] as const;
+    live = await startGateway({ upstreams: [{ name: 'demo', baseUrl: upstream.baseUrl, speaks }] });
     client = new OpenAI({ baseURL: `${live.url}/v1`, apiKey: live.key, maxRetries: 0 });
   });
   after(async () => {
     await live.close();
     await upstream.close();
+  });
+
+  it('echoes messages to the clients of Anthropic, whole and streamed, and counts their tokens', async () => {
+    const { key } = await live.gateway.keys.create({ userId: 'usr_messages' });
+    const anthropic = new Anthropic({ baseURL: live.url, apiKey: key, maxRetries: 0 });
+    const messages = [{ role: 'user' as const, content: 'Hello, gateway' }];
+    const message = await anthropic.messages.create({ model, max_tokens: 100, messages });
+    expect(JSON.stringify(message.content)).to.include('Hello, gateway').and.include('no language model');
+    expect([message.stop_reason, message.usage.input_tokens]).to.deep.equal(['end_turn', 2]);
+    const streamed = await anthropic.messages.stream({ model, max_tokens: 100, messages }).finalMessage();
+    expect(streamed.content).to.deep.equal(message.content);
+    expect(streamed.usage).to.include(message.usage);
+    const short = await anthropic.messages.create({ model, max_tokens: 3, messages });
+    expect([short.stop_reason, short.usage.output_tokens]).to.deep.equal(['max_tokens', 3]);
+    expect(await anthropic.messages.countTokens({ model, messages })).to.deep.include({ input_tokens: 2 });
+    const unknown = await anthropic.messages
+      .create({ model: 'other', max_tokens: 3, messages })
+      .catch((error) => error);
+    expect(unknown).to.be.instanceOf(Anthropic.NotFoundError).with.property('type', 'not_found_error');
   });
 
   it('has what a newcomer tries first, and the gateway counts what it says was used', async () => {

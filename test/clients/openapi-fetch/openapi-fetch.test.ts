@@ -108,7 +108,7 @@ describe('a client generated from openapi.yaml', () => {
     upstream = await ScriptedUpstream.start();
     upstream.script = provider;
     live = await startGateway({
-      upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up' }],
+      upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up', speaks: ['openai', 'anthropic'] }],
       credits: { prices: { '*': {} }, lowThreshold: 5 },
     });
   });
@@ -637,6 +637,20 @@ describe('a client generated from openapi.yaml', () => {
     async createCompletion() {
       const { data } = await client().POST('/v1/completions', { body: { model: 'davinci-002', prompt: 'The rivers' } });
       expect(data?.choices[0]?.text).to.equal(' the Douro, the Tagus and the Mondego.');
+    },
+    async createMessage() {
+      const body = { model: 'claude-sonnet-4-5', max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] };
+      const { data } = await client().POST('/v1/messages', { body });
+      expect(data?.content[0]).to.deep.include({ type: 'text', text: 'The Douro, the Tagus and the Mondego.' });
+      const streamed = await client().POST('/v1/messages', { body: { ...body, stream: true }, parseAs: 'text' });
+      expect(streamed.data).to.match(/message_stop"\}\n\n$/);
+      const { error, response } = await clientWith('wrong').POST('/v1/messages', { body });
+      expect([response.status, error?.type]).to.deep.equal([401, 'error']);
+    },
+    async countMessageTokens() {
+      const body = { model: 'claude-sonnet-4-5', messages: [{ role: 'user', content: 'Hi' }] };
+      const { data } = await client().POST('/v1/messages/count_tokens', { body });
+      expect(data?.input_tokens).to.equal(14);
     },
     async createImageEdit() {
       const { data } = await client().POST('/v1/images/edits', {

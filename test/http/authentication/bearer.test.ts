@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { bearerToken, isSameOrigin } from '../../../src/http/authentication.ts';
+import { bearerToken, byApiKey, isSameOrigin } from '../../../src/http/authentication.ts';
 import { GatewayError } from '../../../src/index.ts';
 
 /** A request as Node shows it: the first of two equal headers, and the raw list of both. */
@@ -61,6 +61,36 @@ describe('the bearer token', () => {
       .to.throw(GatewayError)
       .with.property('message')
       .that.does.not.contain('canary');
+  });
+});
+
+describe('the key of a request', () => {
+  const keyOf = async (headers: Record<string, string>) => {
+    const rawHeaders = Object.entries(headers).flat();
+    try {
+      const principal = await byApiKey(async (userId) => ({ userId }))({ headers, rawHeaders } as never);
+      return principal?.userId;
+    } catch (error) {
+      return (error as GatewayError).code;
+    }
+  };
+
+  it('is x-api-key, where there is no bearer token', async () => {
+    expect(await keyOf({ 'x-api-key': 'abc' })).to.equal('abc');
+    expect(await keyOf({ authorization: 'Bearer ', 'x-api-key': 'abc' })).to.equal('abc');
+    expect(await keyOf({ authorization: 'Bearer token', 'x-api-key': 'abc' })).to.equal('token');
+  });
+
+  it('is missing where both are empty', async () => {
+    expect(await keyOf({})).to.equal('missing_api_key');
+    expect(await keyOf({ authorization: '', 'x-api-key': '' })).to.equal('missing_api_key');
+  });
+
+  it('is no text of another form, and none of two', async () => {
+    for (const key of ['a b', 'Bearer abc', 'abc, abc', 'ä']) {
+      expect(await keyOf({ 'x-api-key': key }), key).to.equal('invalid_authorization');
+    }
+    expect(await keyOf({ authorization: 'Basic dTpw', 'x-api-key': 'abc' })).to.equal('invalid_authorization');
   });
 });
 

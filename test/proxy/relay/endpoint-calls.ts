@@ -74,6 +74,14 @@ const responseEvents = [
 ];
 const ask = (fields = '') => json(`"model":"m","input":"Hi"${fields}`);
 const chat = (fields = '') => json(`"model":"m","messages":[{"role":"user","content":"Hi"}],"store":true${fields}`);
+const message = (fields = '') =>
+  json(`"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]${fields}`);
+const messageEvents = [
+  event('message_start', '"message":{"id":"msg_1","content":[],"usage":{"input_tokens":3,"output_tokens":1}}'),
+  event('content_block_delta', '"index":0,"delta":{"type":"text_delta","text":"é😀"}'),
+  event('message_delta', '"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}'),
+  event('message_stop', '"x":1'),
+];
 const text = { ...stream, body: form({ model: 'm', stream: 'true' }), bodyType: formType };
 const transcript = [
   data('"type":"transcript.text.delta","delta":"é😀"'),
@@ -107,6 +115,9 @@ const stored: readonly Fields[] = [
   { name: 'a deleted chat', method: 'DELETE', path: '/chat/completions/chat_1' },
   { name: 'the messages of a chat', method: 'GET', path: '/chat/completions/chat_1/messages?limit=2' },
 ];
+
+/** What an upstream has to speak that is asked for all of them. */
+export const allDialects = ['openai', 'anthropic'] as const;
 
 /** The endpoints beside chats without `store`, embeddings and images, whose tables are written out. */
 export const endpointCalls: readonly EndpointCall[] = [
@@ -168,6 +179,23 @@ export const endpointCalls: readonly EndpointCall[] = [
   { name: 'a streamed transcription', path: '/audio/transcriptions', ...text, answer: transcript, endsInEvent: true },
   { name: 'a translation', path: '/audio/translations', ...recorded },
   { name: 'a moderation', path: '/moderations', body: ask() },
+  {
+    name: 'a message',
+    path: '/messages?beta=true',
+    body: message(),
+    answer: [
+      json('"id":"msg_1","content":[{"type":"text","text":"é😀"}],"usage":{"input_tokens":3,"output_tokens":2}'),
+    ],
+  },
+  {
+    name: 'a streamed message',
+    path: '/messages',
+    body: message(',"stream":true'),
+    ...stream,
+    answer: messageEvents,
+    endsInEvent: true,
+  } as const,
+  { name: 'counted tokens of a message', path: '/messages/count_tokens', body: message() },
 ].map((fields) => call(fields as Fields));
 
 /** Everything is stored, and belongs to everybody. */

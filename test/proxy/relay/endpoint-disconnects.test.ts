@@ -3,7 +3,7 @@ import type { UsageRecord } from '../../../src/index.ts';
 import { type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
-import { endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
+import { allDialects, endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
 
 describe('a client that disconnects', () => {
   let upstream: ScriptedUpstream;
@@ -19,7 +19,9 @@ describe('a client that disconnects', () => {
     server = await startModelServer(
       {
         // a call that kept its place would refuse the next one
-        upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, maxConcurrency: 1, includeUsage: false }],
+        upstreams: [
+          { name: 'one', baseUrl: upstream.baseUrl, speaks: allDialects, maxConcurrency: 1, includeUsage: false },
+        ],
         storedObjects: ownedByAll('one'),
         hooks: { onUsage: (record) => void records.push(record) },
         admissionChecks: [

@@ -11,7 +11,7 @@ import {
   ScriptedUpstream,
   stall,
 } from '../../support/upstream.ts';
-import { type EndpointCall, endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
+import { allDialects, type EndpointCall, endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
 
 /** What a client sees: a status or a connection that is cut, the code of the error, and how often the upstream was called. */
 type Seen = string;
@@ -154,6 +154,7 @@ describe('an upstream with a fault', () => {
         {
           name: 'faulty',
           baseUrl: upstream.baseUrl.replace('/v1', `/${key}/v1`),
+          speaks: allDialects,
           includeUsage: false,
           ...(fault.name.startsWith('hangs') && { timeouts: { firstByte: 2_000, betweenChunks: 2_000 } }),
         },

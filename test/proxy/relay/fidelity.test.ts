@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { chunks, json, type Script, ScriptedUpstream } from '../../support/upstream.ts';
-import { endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
+import { allDialects, endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
 
 describe('bytes through the relay', () => {
   let upstream: ScriptedUpstream;
@@ -12,7 +12,13 @@ describe('bytes through the relay', () => {
     upstream = await ScriptedUpstream.start();
     plain = await startModelServer({
       upstreams: [
-        { name: 'plain', baseUrl: upstream.baseUrl, includeUsage: false, aliases: { fast: 'vendor/big "1"' } },
+        {
+          name: 'plain',
+          baseUrl: upstream.baseUrl,
+          speaks: allDialects,
+          includeUsage: false,
+          aliases: { fast: 'vendor/big "1"' },
+        },
       ],
       storedObjects: ownedByAll('plain'),
     });
