@@ -6,8 +6,8 @@ import { hasLabel, hasWriteConcernError, notPrimary } from './unavailable.ts';
  * Writes what many callers hand in at the same moment as one bulk operation, because a round trip costs more than the
  * document in it (group commit). A batch is what was handed in during one turn of the event loop, or while the batches
  * before it were being written; with `maxDelay`, also what comes a moment later. A single caller waits only where `interval` is not over since
- * the batch before, or where that had several items and `maxDelay` is set. An item that cannot be written fails alone; see {@link writeIsolated}. DataLoader caches by key, and has neither `until`
- * nor a limit of concurrent batches.
+ * the batch before, or where that had several items and was just written, and `maxDelay` is set. An item that cannot be written fails alone;
+ * see {@link writeIsolated}. DataLoader caches by key, and has neither `until` nor a limit of concurrent batches.
  */
 export interface Batcher<Item, Result> {
   /** Resolves with the write's result for this item. Rejects when the item cannot be written, or nothing can. */
@@ -26,7 +26,7 @@ export interface BatcherOptions<Item, Result> {
   readonly maxSize: number;
   /** Batches that are written at the same time. @default 1 */
   readonly concurrency?: number;
-  /** How long the first item waits for others if the batch before had more than one item. Milliseconds. @default 0 */
+  /** How long the first item waits for others if the batch before had more than one item, and was just written. Milliseconds. @default 0 */
   readonly maxDelay?: number;
   /**
    * How long after the start of one batch the next starts, unless `enough` items wait before: for what no caller waits for. Milliseconds.
@@ -50,6 +50,9 @@ interface Waiting<Item, Result> {
   readonly reject: (error: unknown) => void;
 }
 
+/** After so many times `maxDelay` without a write, nobody is expected to come at the same moment. */
+const quietAfter = 10;
+
 export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
   const { write, maxSize, concurrency = 1, maxDelay = 0, enough = Infinity, until, timeout } = options;
   let { interval = 0 } = options;
@@ -57,6 +60,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
   let writing = 0;
   let isScheduled = false;
   let startedAt = Number.NEGATIVE_INFINITY;
+  let endedAt = Number.NEGATIVE_INFINITY;
   /** Set while the next batch waits for `enough` items. */
   let gathering: NodeJS.Timeout | undefined;
   /** How long the next batch waits once there are `enough`. */
@@ -74,6 +78,7 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
       else reject(outcome.error);
     });
     writing -= 1;
+    endedAt = performance.now();
     if (delay > 0 || interval > 0) schedule();
     else writeNext();
   }
@@ -103,10 +108,12 @@ export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result
     if (isScheduled && !(gathering && hasEnough)) return;
     isScheduled = true;
     clearTimeout(gathering);
-    const rest = hasEnough ? 0 : startedAt + interval - performance.now();
+    const now = performance.now();
+    const rest = hasEnough ? 0 : startedAt + interval - now;
     gathering = rest > delay ? setTimeout(writeNext, rest) : undefined;
     if (gathering) return;
-    if (delay > 0) setTimeout(writeNext, delay);
+    const isBusy = writing > 0 || now - endedAt < quietAfter * delay;
+    if (delay > 0 && isBusy) setTimeout(writeNext, delay);
     else setImmediate(writeNext);
   }
 

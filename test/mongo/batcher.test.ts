@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import {
   type BatcherOptions,
@@ -74,6 +75,21 @@ describe('A batcher', () => {
     await Promise.all(late);
 
     expect(batches()).to.deep.equal([[1], [2, 3], [4, 5]]);
+  });
+
+  it('waits for nobody when the batch that had several was long ago', async () => {
+    const { batcher, writes, batches } = start({ maxDelay: 30 });
+    const pair = [batcher.add(1), batcher.add(2)];
+    await turn();
+    writes[0]?.end();
+    await Promise.all(pair);
+    // longer than ten times maxDelay
+    await sleep(310);
+    const alone = batcher.add(3);
+    await turn();
+    expect(batches()).to.deep.equal([[1, 2], [3]]);
+    writes[1]?.end();
+    await alone;
   });
 
   it('writes at once after a pause, and then waits until `interval` is over or enough items wait', async () => {
