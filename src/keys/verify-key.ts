@@ -52,12 +52,14 @@ export function createKeyVerifier(deps: KeyVerifierDeps) {
     return id === null ? null : judge(id, await cache.find(id), token);
   }
 
-  /** The same as `authenticate` without the database; `undefined` if only the database knows. */
+  /** The same as `authenticate` without waiting for the database; `undefined` if only the database knows. */
   function authenticateCached(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
     if (id === null) return null;
     const cached = cache.peek(id);
-    return cached && judge(id, cached, token);
+    const principal = cached && judge(id, cached, token);
+    if (principal) cache.renew(id, cached);
+    return principal;
   }
 
   /**
@@ -285,16 +287,19 @@ function remember<T>(entries: Map<string, T>, id: string, entry: T, capacity: nu
   if (entries.size > capacity) entries.delete(entries.keys().next().value as string);
 }
 
+/** A record that is used after this part of its `ttl` is read again beside that, so that the next user need not wait. */
+const renewedAfter = 2 / 3;
+
 /**
- * Recently used keys, so that a busy key costs one look-up per `ttl` and process. Bounded; a dropped record is read again. Ids of no key
- * are cached for the same time, but separately, so that a flood of unknown keys drops no good one. It counts a record's age from the start
- * of its look-up and still has old ones, for the grace period, where lru-cache counts from its end and drops them.
+ * Recently used keys, so that a busy key costs one look-up per two thirds of the `ttl` and process. Bounded; a dropped record is read again.
+ * Ids of no key are cached for the same time, but separately, so that a flood of unknown keys drops no good one. It counts a record's age
+ * from the start of its look-up and still has old ones, for the grace period, where lru-cache counts from its end and drops them.
  */
 function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
   const records = new Map<string, CachedKey>();
   /** The start of the look-up that found no key, by id. */
   const unknown = new Map<string, number>();
-  const reading = new Map<string, { readonly since: number; readonly lookUp: Promise<CachedKey | null> }>();
+  const reading = new Map<string, { readonly since: number; readonly found: Promise<CachedKey | null> }>();
 
   const isFresh = (since: number, maxAge = ttl) => performance.now() - since < maxAge;
 
@@ -304,36 +309,49 @@ function createKeyCache({ read, ttl, capacity }: KeyCacheOptions) {
     return cached && isFresh(cached.since, maxAge) ? cached : undefined;
   }
 
+  function keep(id: string, cached: CachedKey): void {
+    const present = records.get(id);
+    if (!present || present.since < cached.since) remember(records, id, cached, capacity);
+  }
+
+  /** The look-up under way, or a new one. */
+  function lookUp(id: string): Promise<CachedKey | null> {
+    const running = reading.get(id);
+    // do not join a look-up that hangs: it may have read an old state
+    if (running && isFresh(running.since)) return running.found;
+    const since = performance.now();
+    // a newer look-up may run, or the key was created or changed meanwhile
+    const isLatest = () => reading.get(id)?.found === found;
+    const found = read(id)
+      .then((record) => {
+        const cached = record && { record, since };
+        if (!isLatest()) return cached;
+        if (!cached) remember(unknown, id, since, capacity);
+        else if (records.has(id)) keep(id, cached);
+        return cached;
+      })
+      .finally(() => {
+        if (isLatest()) reading.delete(id);
+      });
+    reading.set(id, { since, found });
+    return found;
+  }
+
   return {
     peek,
-    /** The cached record, or the look-up under way, or a new look-up; `null` if there is no such key. */
+    /** The cached record, or what a look-up finds; `null` if there is no such key. */
     async find(id: string): Promise<CachedKey | null> {
       const cached = peek(id);
       if (cached) return cached;
-      if (isFresh(unknown.get(id) ?? Number.NEGATIVE_INFINITY)) return null;
-      const running = reading.get(id);
-      // do not join a look-up that hangs: it may have read an old state
-      if (running && isFresh(running.since)) return running.lookUp;
-      const since = performance.now();
-      // a newer look-up may run, or the key was created meanwhile
-      const isLatest = () => reading.get(id)?.lookUp === lookUp;
-      const lookUp = read(id)
-        .then((record) => {
-          if (record) return { record, since };
-          if (isLatest()) remember(unknown, id, since, capacity);
-          return null;
-        })
-        .finally(() => {
-          if (isLatest()) reading.delete(id);
-        });
-      reading.set(id, { since, lookUp });
-      return lookUp;
+      return isFresh(unknown.get(id) ?? Number.NEGATIVE_INFINITY) ? null : lookUp(id);
+    },
+    /** Looks a cached key up beside its use if its record is to be renewed. */
+    renew(id: string, { since }: CachedKey): void {
+      // without an answer, the record serves for the rest of its time
+      if (!isFresh(since, renewedAfter * ttl)) lookUp(id).catch(() => {});
     },
     /** Caches a record unless a newer one is cached. Call it only for the right secret, so that wrong keys cannot fill the cache. */
-    keep(id: string, cached: CachedKey): void {
-      const present = records.get(id);
-      if (!present || present.since < cached.since) remember(records, id, cached, capacity);
-    },
+    keep,
     /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
     created(id: string): void {
       unknown.delete(id);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createKeyVerifier, digestOf, type KeyRecord, newKeyText } from '../../src/keys/verify-key.ts';
 import { newId } from '../support/ids.ts';
@@ -122,6 +122,64 @@ describe('recently used keys', () => {
     await sleep(15);
     await keys.authenticate(text);
     expect(reads).to.equal(2);
+  });
+
+  /** A verifier that has known the key for so long that it reads it again, in this way. */
+  async function renewing(again: () => Promise<KeyRecord>) {
+    const reads: string[] = [];
+    const keys = verifier({
+      async read(asked) {
+        reads.push(asked);
+        return reads.length === 2 ? again() : record;
+      },
+      ttl: 1_500,
+    });
+    await keys.authenticate(text);
+    // longer than two thirds of the ttl, so that the record is to be renewed
+    await sleep(1_050);
+    expect(keys.authenticateCached(wrong)).to.equal(null);
+    expect(reads).to.deep.equal([id]);
+    expect(keys.authenticateCached(text)).to.equal(principal);
+    expect(keys.authenticateCached(text)).to.equal(principal);
+    expect(reads).to.deep.equal([id, id]);
+    return keys;
+  }
+
+  it('are read again beside a use before the ttl is over, once, so that no later use waits', async function () {
+    // where a busy machine stands still, the ttl is over
+    this.retries(3);
+    const keys = await renewing(async () => record);
+    // longer than the rest of the first ttl
+    await sleep(500);
+    expect(keys.authenticateCached(text)).to.equal(principal);
+  });
+
+  it('serve for the rest of the ttl if that fails, and are refused from then on if they were revoked', async function () {
+    // as above
+    this.retries(3);
+    const failed = await renewing(async () => {
+      throw new Error('down');
+    });
+    expect(failed.authenticateCached(text)).to.equal(principal);
+    const revoked = await renewing(async () => ({ ...record, good: false }));
+    await eventually(
+      () => revoked.authenticateCached(text),
+      (known) => known === null,
+    );
+  });
+
+  it('are not renewed by what was read before this process changed the key', async function () {
+    // as above
+    this.retries(3);
+    let answer = (_: KeyRecord) => {};
+    const slow = new Promise<KeyRecord>((resolve) => {
+      answer = resolve;
+    });
+    const keys = await renewing(() => slow);
+    keys.changed(id);
+    answer(record);
+    await nextTurn();
+    expect(keys.authenticateCached(text)).to.equal(undefined);
   });
 
   it('do not wait for a look-up that hangs', async () => {
