@@ -111,8 +111,8 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
         if (!usable(used)) used = await read();
       }
       const now = performance.now();
-      // after a failure here, the next caller that needs it reads again
-      if (now - (latest ?? used).monotonic > freshFor) read().catch(() => {});
+      // in the next turn, so that what waits for this time is sent first; after a failure, the next caller that needs it reads again
+      if (now - (latest ?? used).monotonic > freshFor) setImmediate(() => read().catch(() => {}));
       return new Date(Math.floor(used.time + now - used.monotonic));
     },
   };
