@@ -5,7 +5,7 @@ import { LeaseKeeper } from '../mongo/lease.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { PendingWork } from '../pending-work.ts';
 import { inFanOutSpan } from '../tracing/spans.ts';
-import type { DeliveryTarget, ReadTargets } from '../webhooks/webhook.ts';
+import type { DeliveryTarget } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
 import { type Claims, sendMargin } from './claims.ts';
 import { type AttemptRef, type DeliveryDocument, refOf } from './model.ts';
@@ -82,14 +82,14 @@ export class FanOut {
   }
 
   /** See {@link FanOuts}. */
-  prepare({ target, readAt }: ReadTargets): PreparedFanOut | null {
+  prepare(): PreparedFanOut | null {
     const { scheduler, lease, logger } = this.#deps;
     if (!scheduler.isWorking || this.#held.room <= 0) return null;
     return {
       lease,
-      begin: (held, isCertain) => {
-        const read = (id: string) => (isRecent(readAt) ? target(id) : undefined);
-        this.#start(held, { starter: scheduler, ...(isCertain && { target: read }) }).catch((error) => {
+      begin: (held, read) => {
+        const target = (id: string) => (read && isRecent(read.readAt) ? read.target(id) : undefined);
+        this.#start(held, { starter: scheduler, target }).catch((error) => {
           const eventId = held.event._id;
           logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
         });

@@ -31,8 +31,8 @@ export interface EventDocument {
   /** Random, new with every lease that a sweep takes. */
   fanOutToken?: string;
   /**
-   * Set while `targets` may miss a webhook: the election of the primary that looked them up, or an earlier one. See
-   * {@link SettleSubscribers}.
+   * Set while `targets` may miss a webhook, or have one too many: the election of the primary that looked them up, or an earlier one; `none`
+   * until they are looked up. See {@link SettleSubscribers}.
    */
   lookupElection?: string;
   /** Whether it is a test event: it gets one attempt, with a header that tells the receiver. */

@@ -17,6 +17,9 @@ export type Outbox = ReturnType<typeof createOutbox>;
 /** Matches events that any process may take: not every target has its delivery, and no lease is left. */
 const mayBeClaimed = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$NOW'] } } as const;
 
+/** The `lookupElection` of an event that is written beside the look-up of its subscribers: no election, so no later write proves it. */
+export const notLookedUp: Election = 'none';
+
 const withoutBody = { body: 0 } as const;
 /** Events read or marked at once. */
 const maxSize = 500;
@@ -106,10 +109,16 @@ export function createOutbox(events: EventModel, clock: DatabaseClock) {
      * Writes the event, with a lease on its fan-out if `lease` is above 0 ms, or finds the event that already has its user and
      * idempotency key. Acknowledged by a majority and journaled.
      * @param until the write must start before this time, by `performance.now()`. @default no limit
+     * @param onWrite called when the write starts, for each try
      */
-    async store(event: NewEvent, lease: number, until = Number.POSITIVE_INFINITY): Promise<LeasedEvent> {
+    async store(
+      event: NewEvent,
+      lease: number,
+      until = Number.POSITIVE_INFINITY,
+      onWrite?: () => void,
+    ): Promise<WrittenEvent> {
       for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
-        const result = await inserts.add({ event, lease, until });
+        const result = await inserts.add({ event, lease, until, onWrite });
         if (!('error' in result)) return result;
         if (!isDuplicateKey(result.error)) throw result.error;
         const stored = await sameKeys.add(event);
@@ -131,6 +140,19 @@ export function createOutbox(events: EventModel, clock: DatabaseClock) {
       });
       return stored as StoredEvent;
     },
+    /**
+     * Gives an event that was just stored exactly these subscribers. Resolves to `null`, and changes nothing, if another process holds it by
+     * now, or a recovery has added to it: then deliveries may have been made.
+     */
+    async setSubscribers(event: StoredEvent, { targets, skipped }: Subscribers): Promise<StoredEvent | null> {
+      const { lookupElection: _, ...settled } = event;
+      if (isSame(event.targets, targets) && isSame(event.skipped, skipped)) return settled;
+      const { _id, userId, fanOutLeases } = event;
+      const asStored = { _id, userId, fanOutLeases, targets: event.targets, skipped: event.skipped };
+      const update = { $set: { targets, skipped }, $unset: { lookupElection: '' } } as const;
+      const { matchedCount } = await collection.updateOne({ ...asStored, fanOut: 'pending' }, update);
+      return matchedCount === 0 ? null : { ...settled, targets, skipped };
+    },
     /** The bytes to send; `null` if the event is confirmed to be gone. */
     body: bodies.add,
     /** Marks that each webhook has its delivery. Does nothing if the event has more targets by now. */
@@ -145,19 +167,29 @@ export function createOutbox(events: EventModel, clock: DatabaseClock) {
   };
 }
 
-type InsertResult = LeasedEvent | { readonly error: unknown };
+const isSame = (some: readonly string[], others: readonly string[]) =>
+  some.length === others.length && some.every((id, i) => id === others[i]);
 
-/** An event to be inserted, with the lease and the time of {@link Outbox.store}. */
+type InsertResult = WrittenEvent | { readonly error: unknown };
+
+/** An event to be inserted, with what {@link Outbox.store} is given. */
 interface Insertion {
   readonly event: NewEvent;
   readonly lease: number;
   readonly until: number;
+  readonly onWrite: (() => void) | undefined;
 }
 
 /** Events in one write: at 256 KiB each they still fit into a protocol message. */
 const insertMaxSize = 150;
 /** While one write waits for the journal, the next is sent. */
 const concurrency = 2;
+/**
+ * How long the next write waits for others where the one before had several events; the look-ups of subscribers begin with it, and are shared,
+ * too. 16 publishers cost sender and MongoDB 0.87 times the CPU (0.7 where nothing is delivered), at the same rate; 3 ms cost a tenth of the
+ * rate. Milliseconds.
+ */
+const maxDelay = 2;
 
 /** The event with its fan-out state: `done` if it is certain that there are no subscribers. */
 function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
@@ -168,14 +200,16 @@ function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
 }
 
 /**
- * Removes `lookupElection` if the event's write proves that the look-up missed no webhook. A replaced primary answers reads like any
- * other, but no majority acknowledges its writes. So until the write, no primary was elected after `writtenIn`, and the primary of that
- * election has everything that was acknowledged.
+ * Whether a write of an event proves that the look-up of its subscribers has seen every change that was acknowledged before `publish` was
+ * called. A replaced primary answers reads like any other, but no majority acknowledges its writes: when the write reached the primary of
+ * `writtenIn`, none had been elected after that one. So every change until then was acknowledged in this election or an earlier one, and the
+ * primary of this or of a later election has it. Such a primary has answered the look-up: the driver reads from none of an earlier election
+ * than the latest that it knows. Both begin after the call of `publish`, so it does not matter which of them ends first.
+ * @param lookupElection the latest election that the driver knew when the look-up began
  * @param writtenIn the election in the answer to a write that a majority has acknowledged
  */
-function proven(event: StoredEvent, writtenIn: Election): StoredEvent {
-  const { lookupElection, ...rest } = event;
-  return lookupElection === writtenIn && writtenIn !== 'unknown' ? rest : event;
+export function isProven(lookupElection: Election | undefined, writtenIn: Election): boolean {
+  return lookupElection === writtenIn && writtenIn !== 'unknown';
 }
 
 /**
@@ -188,8 +222,10 @@ function createInserts(events: EventModel, clock: DatabaseClock): Batcher<Insert
   return createBatcher({
     maxSize: insertMaxSize,
     concurrency,
+    maxDelay,
     until: ({ until }) => until,
     async write(group) {
+      for (const { onWrite } of group) onWrite?.();
       // taken before the clock is read: a process that stands still in between holds its leases for less time, not for more
       const askedAt = performance.now();
       const acceptedAt = await clock.now();
@@ -208,7 +244,7 @@ function createInserts(events: EventModel, clock: DatabaseClock): Batcher<Insert
         if (error && !isDuplicateKey(error, '_id')) return { error };
         const lease = group[i]?.lease ?? 0;
         const held = lease > 0 ? { heldUntil: askedAt + lease, since, isFirst: true } : null;
-        return { event: proven(event, electionId), lease: held };
+        return { event, lease: held, writtenIn: electionId };
       });
     },
   });
@@ -287,16 +323,20 @@ export function createClaimEvents(events: EventModel, clock: DatabaseClock) {
       clock.now().then((time) => ({ time, monotonic: performance.now() })),
       collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray(),
     ]);
-    return taken.map((event) => ({
-      event: proven(event, electionId),
-      lease: { heldUntil: askedAt + lease, since, isFirst: event.fanOutLeases === 1 },
-    }));
+    return taken.map((event) => {
+      const { lookupElection, ...settled } = event;
+      return {
+        event: isProven(lookupElection, electionId) ? settled : event,
+        lease: { heldUntil: askedAt + lease, since, isFirst: event.fanOutLeases === 1 },
+      };
+    });
   };
 }
 
 /**
- * Completes the subscribers of a stored event if a replaced primary may have looked them up: it may not have known a webhook, or
- * not as active. Such an event must not be fanned out before. Calling it again does no harm.
+ * Completes the subscribers of a stored event that are not certain: a replaced primary may have looked them up, which did not know a webhook, or
+ * not as active, or its publisher may have died before it had looked. Such an event must not be fanned out before. Nobody is taken away:
+ * the event may have been acknowledged, and attempts may have been made. Calling it again does no harm.
  * @param body an envelope with the event's type and data. @default the event's own
  * @throws TimeoutError if the database does not confirm the subscribers
  */
@@ -364,6 +404,12 @@ export interface FanOutLease {
 export interface LeasedEvent {
   readonly event: StoredEvent;
   readonly lease: FanOutLease | null;
+}
+
+/** An event as a call has found or written it. */
+export interface WrittenEvent extends LeasedEvent {
+  /** The election of the primary that has written it; absent if it was there before. */
+  readonly writtenIn?: Election;
 }
 
 /** An event on whose fan-out this process has the lease. */

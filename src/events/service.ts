@@ -3,7 +3,7 @@ import type { ClientSession, Connection } from 'mongoose';
 import type { webhooks } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
 import { checkStorableId, checkUserId, newId } from '../ids.ts';
-import { latestElection } from '../mongo/clock.ts';
+import { type Election, latestElection } from '../mongo/clock.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { TimeoutError } from '../mongo/periodic.ts';
@@ -13,16 +13,22 @@ import { inPublishSpan } from '../tracing/spans.ts';
 import type { AddressedEvent, ReadSubscribers, ReadTargets, Subscribers } from '../webhooks/webhook.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { OwnerModel } from './model.ts';
-import type { HeldEvent, NewEvent, Outbox, SettleSubscribers, StoredEvent } from './outbox.ts';
+import {
+  type HeldEvent,
+  isProven,
+  type NewEvent,
+  notLookedUp,
+  type Outbox,
+  type SettleSubscribers,
+  type StoredEvent,
+  type WrittenEvent,
+} from './outbox.ts';
 import { createMajorityCheck, OpenTransactions, requireOwnClient, Transactions } from './transactions.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
 export interface FanOuts {
-  /**
-   * Call it before an event is stored. `null` if this process leaves the event to others.
-   * @param read the event's webhooks as the look-up of subscribers has read them, for first attempts that begin within 250 ms
-   */
-  prepare(read: ReadTargets): PreparedFanOut | null;
+  /** Call it before an event is stored. `null` if this process leaves the event to others. */
+  prepare(): PreparedFanOut | null;
   /** A stored event waits for its fan-out. */
   wake(): void;
 }
@@ -32,10 +38,11 @@ export interface PreparedFanOut {
   /** How long this process holds the event. Milliseconds. */
   readonly lease: number;
   /**
-   * Call it when the event is stored with that lease.
-   * @param isCertain whether no replaced primary can have answered the look-up: otherwise webhooks are read again
+   * Call it when the event is stored with that lease, and its subscribers are certain.
+   * @param read its webhooks as the look-up of subscribers has read them, for first attempts that begin within 250 ms. Not if a replaced
+   *   primary may have answered it. @default each attempt reads its webhook
    */
-  begin(held: HeldEvent, isCertain: boolean): void;
+  begin(held: HeldEvent, read?: ReadTargets): void;
 }
 
 export interface EventServiceDeps {
@@ -46,6 +53,10 @@ export interface EventServiceDeps {
   readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
   readonly webhooks: {
     subscribers(event: AddressedEvent): Promise<ReadSubscribers>;
+    /** What this process has found lately; `undefined` if it has not looked. */
+    recentSubscribers(event: AddressedEvent): Subscribers | undefined;
+    /** What a majority confirms. */
+    confirmedSubscribers(event: AddressedEvent): Promise<Subscribers>;
     subscribersIn(session: ClientSession, event: AddressedEvent): Promise<Subscribers>;
   };
   readonly settleSubscribers: SettleSubscribers;
@@ -83,33 +94,83 @@ function exampleOf(catalogue: EventServiceDeps['catalogue'], type: string, userI
   return 'user_id' in example ? { ...example, user_id: userId } : example;
 }
 
+/** The subscribers of an event as they were looked up. */
+interface LookUp {
+  readonly read: ReadSubscribers;
+  /** The latest election that the driver knew when the look-up began. */
+  readonly election: Election;
+}
+
+/** An event with its subscribers, which are not certain yet. */
+interface AddressedDraft {
+  readonly event: NewEvent;
+  /** `null` if this process leaves the event to others. */
+  readonly prepared: PreparedFanOut | null;
+  /** Absent while the subscribers are still to be looked up. */
+  readonly lookUp?: LookUp;
+}
+
+/** Fails a publication whose event is stored, whatever the reason, as unconfirmed: a sweep does what is left. */
+function failUnconfirmed(error: unknown): never {
+  if (isUnavailable(error)) throw error;
+  throw new TimeoutError('the subscribers of a stored event could not be looked up', { cause: error });
+}
+
 /** Makes the functions that store an event for its subscribers; they resolve with it, or with the one that already has its idempotency key. */
 function createStores(deps: EventServiceDeps, transactions: Transactions) {
   const { connection, outbox, webhooks, settleSubscribers, fanOut, database } = deps;
 
+  async function lookUpSubscribers(event: AddressedEvent): Promise<LookUp> {
+    const election = latestElection(connection);
+    return { read: await webhooks.subscribers(event), election };
+  }
+
+  /** Gives the event the subscribers that this process has found lately, so that its write waits for no look-up; otherwise looks them up. */
+  async function address(draft: EventDraft): Promise<AddressedDraft> {
+    const prepared = fanOut.prepare();
+    // what this process does not hold, another one might fan out before the look-up has ended
+    const recent = prepared && webhooks.recentSubscribers(draft);
+    if (recent) return { event: { ...recent, lookupElection: notLookedUp, ...draft }, prepared };
+    const lookUp = await lookUpSubscribers(draft);
+    const { targets, skipped } = lookUp.read;
+    return { event: { targets, skipped, lookupElection: lookUp.election, ...draft }, prepared, lookUp };
+  }
+
+  /** Makes the subscribers of a stored event certain. Returns the webhooks, too, if their look-up was. */
+  async function settle(
+    event: NewEvent,
+    { event: stored, writtenIn }: WrittenEvent,
+    looking: Promise<LookUp | undefined> | undefined,
+  ): Promise<{ readonly settled: StoredEvent; readonly read?: ReadSubscribers }> {
+    if (writtenIn === undefined) return { settled: await settleSubscribers(stored, event.body) };
+    const lookUp = await looking;
+    const read = lookUp && isProven(lookUp.election, writtenIn) ? lookUp.read : undefined;
+    const subscribers = read ?? (await webhooks.confirmedSubscribers(event));
+    const settled = (await outbox.setSubscribers(stored, subscribers)) ?? (await settleSubscribers(stored, event.body));
+    return { settled, ...(read && { read }) };
+  }
+
+  /** Stores the event, looks up its subscribers beside the write where that is still to be done, and starts its fan-out. */
+  async function storeAddressed({ event, prepared, lookUp }: AddressedDraft, until: number): Promise<StoredEvent> {
+    let looking: Promise<LookUp | undefined> | undefined = lookUp && Promise.resolve(lookUp);
+    const beginLookUp = () => {
+      // one that fails is no proof
+      looking ??= lookUpSubscribers(event).catch(() => undefined);
+    };
+    const written = await outbox.store(event, prepared?.lease ?? 0, until, beginLookUp);
+    requireSame(event, written.event);
+    if (written.event.fanOut === 'done') return written.event;
+    const { settled, read } = await settle(event, written, looking).catch(failUnconfirmed);
+    const { lease } = written;
+    if (prepared && lease) prepared.begin({ event: settled, lease }, read);
+    else fanOut.wake();
+    return settled;
+  }
+
   return {
-    /** Starts its fan-out, too. */
-    store(draft: EventDraft): Promise<StoredEvent> {
-      return boundPublication(
-        database,
-        async () => {
-          const lookupElection = latestElection(connection);
-          const { targets, skipped, ...read } = await webhooks.subscribers(draft);
-          return { event: { targets, skipped, lookupElection, ...draft }, read };
-        },
-        async ({ event, read }, until) => {
-          const prepared = fanOut.prepare(read);
-          const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
-          requireSame(event, stored);
-          if (stored.fanOut === 'done') return stored;
-          // an event is acknowledged only when its subscribers are certain
-          const settled = await settleSubscribers(stored, event.body);
-          if (prepared && lease) prepared.begin({ event: settled, lease }, stored.lookupElection === undefined);
-          else fanOut.wake();
-          return settled;
-        },
-      );
-    },
+    /** An event is acknowledged only when its subscribers are certain. */
+    store: (draft: EventDraft): Promise<StoredEvent> =>
+      boundPublication(database, () => address(draft), storeAddressed),
     /** The same in a caller's transaction. There the caller's driver retries, by the labels of the error. */
     async storeIn(session: ClientSession, draft: EventDraft): Promise<StoredEvent> {
       const stored = await outbox.storeIn(session, { ...draft, ...(await webhooks.subscribersIn(session, draft)) });

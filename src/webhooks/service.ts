@@ -137,10 +137,11 @@ function insert(collection: Webhooks, webhook: Omit<WebhookDocument, 'slot'>, co
   });
 }
 
-/** What accounts do to their webhooks. */
+/** What accounts do to their webhooks. @param onChanged called with the account when a change is made */
 function createChanges(
   { webhooks, catalogueTypes, rules, maxWebhooks }: WebhookServiceDeps,
   secrets: ReturnType<typeof createSecrets>,
+  onChanged: (userId: string) => void,
 ) {
   const collection = durableCollection(webhooks);
 
@@ -167,6 +168,7 @@ function createChanges(
       const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId], ...headers };
       const webhook = { _id, userId, url, events: [...events], active: true, createdAt, ...optional, ...sealed };
       await insert(collection, webhook, maxWebhooks);
+      onChanged(userId);
       return { ...toWebhook(webhook), ...(isGenerated && { secret }) };
     },
 
@@ -183,6 +185,7 @@ function createChanges(
       const afresh = { disabled: '$$REMOVE', enabledAt: { $cond: ['$active', '$enabledAt', '$$NOW'] } };
       const set = { ...literals({ ...changes, ...headers }), ...(changes.active && afresh) };
       const updated = await changeByPipeline(webhooks, { _id: id, userId }, set);
+      onChanged(userId);
       return toWebhook(updated ?? (await notFound(userId, id)));
     },
 
@@ -191,6 +194,7 @@ function createChanges(
       checkUserId(userId);
       if (!isId('wh', id)) throw webhookNotFound(id);
       const { deletedCount } = await collection.deleteOne({ _id: id, userId });
+      onChanged(userId);
       if (deletedCount === 0) await notFound(userId, id);
     },
   };
@@ -200,6 +204,7 @@ function createChanges(
 export function createWebhookService(deps: WebhookServiceDeps) {
   const { webhooks, sealer, catalogueTypes } = deps;
   const secrets = createSecrets(webhooks, sealer);
+  const { forgetSubscribers, ...forDeliveries } = createWebhooksForDeliveries(webhooks, secrets, catalogueTypes);
 
   return {
     /**
@@ -210,7 +215,7 @@ export function createWebhookService(deps: WebhookServiceDeps) {
     /** The ids of keys that sealed stored secrets, and that are not there. */
     missingKeys: () => missingKeyIds(webhooks, sealer),
     ...createReads(durableCollection(webhooks)),
-    ...createChanges(deps, secrets),
+    ...createChanges(deps, secrets, forgetSubscribers),
 
     /**
      * Replaces the secret, by a new random one if none is given. During the overlap the old one also signs. A rotation during
@@ -220,7 +225,7 @@ export function createWebhookService(deps: WebhookServiceDeps) {
      */
     rotateSecret: createRotateSecret(webhooks, secrets),
 
-    ...createWebhooksForDeliveries(webhooks, secrets, catalogueTypes),
+    ...forDeliveries,
     ...createWebhooksForHealth(webhooks),
     /**
      * Seals every secret of every account with the newest key, in batches; then the older keys can be removed. May run beside

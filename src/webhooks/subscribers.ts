@@ -28,12 +28,6 @@ const maxSize = 500;
 /** Subscribers that a look-up reads whole, for the first attempts that begin at once: a large fan-out stays small in memory. */
 const maxWhole = 50;
 const concurrency = 2;
-/**
- * How long the next look-up waits for others where the one before served several events. The inserts that follow are shared too: 16
- * publishers cost sender and MongoDB 0.87 times the CPU (0.7 where nothing is delivered), at the same rate; 3 ms cost a tenth of the rate.
- * Milliseconds.
- */
-const maxDelay = 2;
 
 const keyOf = ({ userId, type }: SubscriberQuery) => `${type} ${userId}`;
 
@@ -66,13 +60,66 @@ async function findWhole(webhooks: Webhooks, query: SubscriberQuery): Promise<Fo
 async function findEachConfirmed(webhooks: Webhooks, queries: readonly SubscriberQuery[]) {
   const distinct = new Map(queries.map((query) => [keyOf(query), { userId: query.userId, events: query.type }]));
   const projection = { userId: 1, events: 1, active: 1, filters: 1 };
-  const stored = await findConfirmed(webhooks, { $or: [...distinct.values()] }, { projection });
+  const stored = await findConfirmed(webhooks, { $or: [...distinct.values()] }, { projection, sort: { _id: 1 } });
   const byKey = new Map<string, typeof stored>([...distinct.keys()].map((key) => [key, []]));
   for (const webhook of stored) {
     for (const type of webhook.events) byKey.get(keyOf({ userId: webhook.userId, type }))?.push(webhook);
   }
   return queries.map((query) => byKey.get(keyOf(query)) ?? []);
 }
+
+/** How long subscribers are remembered, from the moment their look-up began. Milliseconds. */
+const rememberedFor = 10_000;
+/** What all that is remembered may weigh. Bytes. */
+const weightLimit = 4 * 1024 * 1024;
+/** The weight of one type of an account, and of each of its subscribers without filters. Bytes. */
+const entryWeight = 1_024;
+const subscriberWeight = 128;
+
+/**
+ * The subscribers that this process has found lately. A publication is written with them while it looks again, and corrected if they have
+ * changed: so what is remembered may be wrong, and only saves time.
+ */
+class RecentSubscribers {
+  /** The oldest first. */
+  readonly #entries = new Map<
+    string,
+    { readonly subscribers: readonly Subscriber[]; readonly since: number; readonly weight: number }
+  >();
+  #weight = 0;
+
+  get(key: string): readonly Subscriber[] | undefined {
+    const entry = this.#entries.get(key);
+    return entry && isRecent(entry.since) ? entry.subscribers : undefined;
+  }
+
+  set(key: string, found: readonly Subscriber[], since: number): void {
+    this.delete(key);
+    // of webhooks that were read whole, no more than this
+    const subscribers = found.map(({ _id, active, filters }) => ({
+      _id,
+      active,
+      ...(typeof filters === 'string' && { filters }),
+    }));
+    const filtersWeight = subscribers.reduce((sum, { filters = '' }) => sum + 2 * filters.length, 0);
+    const weight = entryWeight + subscribers.length * subscriberWeight + filtersWeight;
+    this.#entries.set(key, { subscribers, since, weight });
+    this.#weight += weight;
+    for (const [oldest, entry] of this.#entries) {
+      if (this.#weight <= weightLimit && isRecent(entry.since)) break;
+      this.delete(oldest);
+    }
+  }
+
+  delete(key: string): void {
+    const entry = this.#entries.get(key);
+    if (!entry) return;
+    this.#entries.delete(key);
+    this.#weight -= entry.weight;
+  }
+}
+
+const isRecent = (since: number) => performance.now() - since < rememberedFor;
 
 /** Reads webhooks by their ids, those of the same moment together; one that is not found is `null`. */
 function createReadEach(read: (ids: string[]) => Promise<ReadonlyMap<string, WebhookDocument>>, concurrency = 1) {
@@ -87,19 +134,26 @@ function createReadEach(read: (ids: string[]) => Promise<ReadonlyMap<string, Web
 }
 
 /**
- * The reads of webhooks for publications and deliveries. Calls at the same moment share a query. Each result is read after the call, so it shows
- * every webhook that was created, paused or deleted before.
+ * The reads of webhooks for publications and deliveries. Calls at the same moment share a query. What a promise resolves to is read after the
+ * call, so it shows every webhook that was created, paused or deleted before.
  */
 export function createSubscriberLookup(model: WebhookModel) {
   const webhooks = durableCollection(model);
+  const recent = new RecentSubscribers();
+
+  async function findNow(query: SubscriberQuery): Promise<Found> {
+    const since = performance.now();
+    const found = await findWhole(webhooks, query);
+    recent.set(keyOf(query), found.subscribers, since);
+    return found;
+  }
 
   const lookUps = createBatcher<SubscriberQuery, Found>({
     maxSize,
     concurrency,
-    maxDelay,
     write(queries) {
       const distinct = new Map(queries.map((query) => [keyOf(query), query]));
-      const found = new Map([...distinct].map(([key, query]) => [key, findWhole(webhooks, query)]));
+      const found = new Map([...distinct].map(([key, query]) => [key, findNow(query)]));
       return Promise.all(queries.map((query) => found.get(keyOf(query)) as Promise<Found>));
     },
   });
@@ -121,6 +175,13 @@ export function createSubscriberLookup(model: WebhookModel) {
       const { subscribers, whole } = await lookUps.add(event);
       return { whole, ...toSubscribers(subscribers, event) };
     },
+    /** The same by the last look-up for the type, if that began within the last 10 s; otherwise `undefined`. */
+    recentSubscribers(event: AddressedEvent): Subscribers | undefined {
+      const subscribers = recent.get(keyOf(event));
+      return subscribers && toSubscribers(subscribers, event);
+    },
+    /** From now on the last look-up for the type counts no more. */
+    forget: (query: SubscriberQuery) => recent.delete(keyOf(query)),
     /** The same in a transaction, by a read of the index alone. */
     async subscribersIn(session: ClientSession, event: AddressedEvent) {
       return toSubscribers(await find(webhooks, event, session), event);
@@ -180,6 +241,11 @@ export function createWebhooksForDeliveries(
         }
       };
       return { targets, skipped, target, readAt };
+    },
+    recentSubscribers: lookup.recentSubscribers,
+    /** Call it when this process has changed a webhook of the account. */
+    forgetSubscribers(userId: string): void {
+      for (const type of catalogueTypes) lookup.forget({ userId, type });
     },
     /** The same in a transaction. */
     async subscribersIn(session: ClientSession, event: AddressedEvent): Promise<Subscribers> {

@@ -44,6 +44,13 @@ export function fakeWebhooks() {
     async subscribers(event: { userId: string; type: string }) {
       return { ...subscribersOf(event), target: (id: string) => webhooks.get(id), readAt: performance.now() };
     },
+    /** As of a process that has looked for none yet. */
+    recentSubscribers(_event: { userId: string; type: string }): ReturnType<typeof subscribersOf> | undefined {
+      return undefined;
+    },
+    async confirmedSubscribers(event: { userId: string; type: string }) {
+      return subscribersOf(event);
+    },
     async subscribersIn(_session: ClientSession, event: { userId: string; type: string }) {
       return subscribersOf(event);
     },
@@ -105,7 +112,7 @@ export async function startDeliveryServices(
   await buildIndexes(connection, events, owners, deliveries, sendRates, jobIndexes(prefix));
   const clock = createDatabaseClock(connection);
   const outbox = createOutbox(events, clock);
-  const settleSubscribers = createSettleSubscribers(events, webhooks.subscribers);
+  const settleSubscribers = createSettleSubscribers(events, webhooks.confirmedSubscribers);
   const deliveryService = createDeliveryService({
     connection,
     sendRates,

@@ -26,6 +26,7 @@ export const noFanOut: FanOuts = { prepare: () => null, wake() {} };
  */
 export async function startEvents(connection: Connection, transactionLease = 500) {
   const fannedOut: string[] = [];
+  const found = { targets: ['wh_1'], skipped: ['wh_2'] };
   const events = createEventModel(connection, 'gateway_');
   const owners = createOwnerModel(connection, 'gateway_');
   const service = createEventService({
@@ -34,8 +35,10 @@ export async function startEvents(connection: Connection, transactionLease = 500
     owners,
     catalogue: catalogueOf(spec),
     webhooks: {
-      subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'], target: () => undefined, readAt: 0 }),
-      subscribersIn: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
+      subscribers: async () => ({ ...found, target: () => undefined, readAt: 0 }),
+      recentSubscribers: () => undefined,
+      confirmedSubscribers: async () => found,
+      subscribersIn: async () => found,
     },
     settleSubscribers: settled,
     fanOut: {
@@ -50,6 +53,59 @@ export async function startEvents(connection: Connection, transactionLease = 500
 }
 
 export type TestEvents = Awaited<ReturnType<typeof startEvents>>;
+
+/** What a process finds: what it remembers, what it reads, and what a majority confirms. */
+export const lookUps = {
+  recent: { targets: ['wh_recent'], skipped: [] },
+  read: { targets: ['wh_read'], skipped: ['wh_paused'], target: () => undefined, readAt: 0 },
+  confirmed: { targets: ['wh_confirmed'], skipped: [] },
+};
+
+function unwanted(): never {
+  throw new Error('nobody should ask for this');
+}
+
+/**
+ * Publishes an event, whose {@link lookUps} differ; resolves with what is stored, and what its fan-out gets.
+ * @param election of the primary that answers the write. @default that of the database
+ */
+export async function publishBeside(connection: Connection, election?: string) {
+  const events = createEventModel(connection, 'gateway_');
+  const owners = createOwnerModel(connection, 'gateway_');
+  await buildIndexes(connection, events, owners);
+  const outbox = createOutbox(events, createDatabaseClock(connection));
+  const begun: unknown[] = [];
+  const { publish } = createEventService({
+    connection,
+    outbox: {
+      ...outbox,
+      async store(...given) {
+        const written = await outbox.store(...given);
+        return election === undefined ? written : { ...written, writtenIn: election };
+      },
+    },
+    owners,
+    catalogue: catalogueOf(spec),
+    webhooks: {
+      subscribers: async () => lookUps.read,
+      recentSubscribers: () => lookUps.recent,
+      confirmedSubscribers: async () => lookUps.confirmed,
+      subscribersIn: unwanted,
+    },
+    settleSubscribers: unwanted,
+    fanOut: {
+      prepare: () => ({
+        lease: 4_500,
+        begin: ({ event: { targets } }, webhooks) => begun.push({ targets, webhooks }),
+      }),
+      wake: unwanted,
+    },
+    logger: silentLogger,
+  });
+  const { id } = await publish(payment);
+  const stored = await events.findById(id).lean();
+  return { begun, targets: stored?.targets, skipped: stored?.skipped };
+}
 
 /** The code and details of the GatewayError that a call must reject with. */
 export async function rejection(call: Promise<unknown>) {

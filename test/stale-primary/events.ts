@@ -23,6 +23,8 @@ async function openPublishers({ uri, connection, stale, defer }: Scene) {
   await others.start();
   /** Where the event of each account was inserted first. */
   const insertedAt = new Map<string, string>();
+  /** The accounts whose event was inserted before its look-up was answered. */
+  const insertedFirst = new Set<string>();
 
   async function publisherNamed(appName: string) {
     const late = {
@@ -34,8 +36,11 @@ async function openPublishers({ uri, connection, stale, defer }: Scene) {
     const its = await mongoose.createConnection(uri, late).asPromise();
     defer(() => its.close());
     its.getClient().on('commandStarted', ({ commandName, command, address }) => {
-      if (commandName !== 'insert') return;
-      for (const { userId } of command.documents) if (!insertedAt.has(userId)) insertedAt.set(userId, address);
+      if (commandName !== 'insert' || command.insert !== 'gateway_events') return;
+      for (const { userId, lookupElection } of command.documents) {
+        if (!insertedAt.has(userId)) insertedAt.set(userId, address);
+        if (lookupElection === 'none') insertedFirst.add(userId);
+      }
     });
     const publisher = await createGateway({ mongo: its, secretKeys });
     defer(publisher.close);
@@ -44,6 +49,7 @@ async function openPublishers({ uri, connection, stale, defer }: Scene) {
 
   const slow = `slow-publisher-${process.pid}`;
   const admin = stale.getClient().db('admin');
+  const db = connection.getClient().db(connection.name);
   const { me } = await admin.command({ hello: 1 });
   return {
     others,
@@ -56,12 +62,11 @@ async function openPublishers({ uri, connection, stale, defer }: Scene) {
       await admin.command({ configureFailPoint: 'failCommand', mode: 'alwaysOn', data });
     },
     insertedAt,
+    insertedFirst,
     /** The replaced primary, as clients know it. */
     stalePort: new URL(`mongodb://${me}`).port,
-    events: connection
-      .getClient()
-      .db(connection.name)
-      .collection<StoredEvent & { idempotencyKey?: string }>('gateway_events'),
+    events: db.collection<StoredEvent & { idempotencyKey?: string }>('gateway_events'),
+    deliveries: db.collection<{ eventId: string; webhookId: string }>('gateway_deliveries'),
     async receiver() {
       const receiver = await startReceiver();
       defer(receiver.stop);
@@ -75,6 +80,7 @@ interface Account {
   /** Registers a webhook for what matches these filters. */
   register(filters?: Record<string, string[]>): Promise<string>;
   setActive(webhookId: string, active: boolean): Promise<unknown>;
+  remove(webhookId: string): Promise<unknown>;
 }
 
 interface AcrossElection extends Pick<Row, 'subject' | 'written' | 'holds'> {
@@ -106,6 +112,7 @@ async function accountOf(stage: Stage) {
       return id;
     },
     setActive: (id, active) => webhooks.update(userId, id, { active }),
+    remove: (id) => webhooks.remove(userId, id),
   };
   return { ...at, receiver, userId, account };
 }
@@ -133,6 +140,39 @@ const acrossElection = ({ before, change, targets, requests, ...row }: AcrossEle
     const stored = await events.findOne({ _id: id });
     expect(stored).to.deep.include({ targets: targets(first, changed), skipped: [] });
     await receiver.count(requests);
+  },
+});
+
+/** The same where the publisher has just found the webhooks, at the replaced primary: it inserts the event with those, and looks beside that. */
+const besideWrite = ({ before, change, targets, ...row }: Omit<AcrossElection, 'requests'>): Row => ({
+  fault: 'a replaced primary',
+  ...row,
+  async show(stage) {
+    const { slowDown, insertedAt, insertedFirst, stalePort, events, deliveries, account, userId, ...at } =
+      await accountOf(stage);
+    const publisher = await at.slowPublisher();
+    await publisher.start();
+    const first = (await before?.(account)) ?? '';
+    await stage.fault();
+    // the replaced primary answers its look-up, and cannot take it
+    const earlier = publisher.publish({ ...payment, userId }).catch(() => {});
+    await until(() => insertedAt.has(userId));
+    insertedAt.delete(userId);
+    await slowDown();
+    const changed = await change(account, first);
+    const publishing = publisher.publish({ ...payment, userId });
+    await until(() => insertedAt.has(userId));
+    expect(insertedAt.get(userId), 'who was asked for its webhooks').to.match(new RegExp(`:${stalePort}$`));
+    expect(insertedFirst).to.include(userId);
+    await stage.recovered();
+    const { id } = await publishing;
+    await earlier;
+
+    const expected = targets(first, changed);
+    expect(await events.findOne({ _id: id })).to.deep.include({ targets: expected, skipped: [] });
+    await until(async () => (await events.countDocuments({ _id: id, fanOut: 'done' })) > 0);
+    const made = await deliveries.find({ eventId: id }).toArray();
+    expect(made.map(({ webhookId }) => webhookId)).to.have.members(expected);
   },
 });
 
@@ -227,6 +267,27 @@ export const rows: readonly Row[] = [
     },
     targets: (first) => [first],
     requests: 1,
+  }),
+
+  besideWrite({
+    subject: 'an event whose publisher has just found its webhook',
+    written: 'after the new primary has taken a second one',
+    holds: 'sent to both',
+    before: ({ register }) => register(),
+    change: ({ register }) => register(),
+    targets: (first, changed) => [first, changed],
+  }),
+
+  besideWrite({
+    subject: 'an event whose publisher has just found its webhook',
+    written: 'after the new primary has deleted that',
+    holds: 'sent to nobody',
+    before: ({ register }) => register(),
+    async change({ remove }, first) {
+      await remove(first);
+      return first;
+    },
+    targets: () => [],
   }),
 
   again(false),

@@ -378,6 +378,45 @@ describe('webhooks', () => {
       await session.endSession();
     });
 
+    it('are remembered by type, with their filters, until this process changes one of the account', async () => {
+      const filters = { 'data.currency': ['usd'] };
+      const { id } = await service.create(userId, { ...valid, filters });
+      const low = (currency: string) => event(userId, 'credits.low', { currency });
+      expect(service.recentSubscribers(low('usd'))).to.equal(undefined);
+      await found(low('eur'));
+      expect(service.recentSubscribers(low('usd'))).to.deep.equal({ targets: [id], skipped: [] });
+      expect(service.recentSubscribers(low('eur'))).to.deep.equal({ targets: [], skipped: [] });
+      expect(service.recentSubscribers(event(userId, 'payment.completed'))).to.equal(undefined);
+
+      const { service: other } = await webhookService(database.connection);
+      await other.update(userId, id, { active: false });
+      expect(service.recentSubscribers(low('usd'))).to.deep.equal({ targets: [id], skipped: [] });
+      for (const change of [
+        () => service.update(userId, id, { active: true }),
+        () => service.create(userId, valid),
+        () => service.remove(userId, id),
+      ]) {
+        await found(low('usd'));
+        await service.create(`${userId}_other`, valid);
+        expect(service.recentSubscribers(low('usd'))).not.to.equal(undefined);
+        await change();
+        expect(service.recentSubscribers(low('usd'))).to.equal(undefined);
+      }
+    });
+
+    it('are remembered within 4 MiB: of a flood of accounts, the last ones', async () => {
+      const { id } = await service.create(userId, valid);
+      const stored = await webhooks.collection.findOne({ _id: id as never });
+      // 200 KB in memory
+      const filters = JSON.stringify({ 'data.currency': ['x'.repeat(100_000)] });
+      const accounts = Array.from({ length: 40 }, (_, i) => `${userId}_${i}`);
+      const many = accounts.map((account) => ({ ...stored, _id: `${id}${account}`, userId: account, filters }));
+      await webhooks.collection.insertMany(many as never[]);
+      for (const account of accounts) await found(event(account, 'credits.low'));
+      const known = accounts.filter((account) => service.recentSubscribers(event(account, 'credits.low')));
+      expect(known).to.deep.equal(accounts.slice(-20));
+    });
+
     it('are given to the delivery with their opened secret, while they exist', async () => {
       const { id } = await service.create(userId, valid);
       const { url, events, secret } = valid;

@@ -25,14 +25,17 @@ export async function openLedger(connection: Connection) {
   const { accounts, ledger } = models;
   await buildIndexes(connection, usage, counters, periods, keyTotals, events, owners, accounts, ledger);
   const logger = silentLogger;
+  const nobody = { targets: [], skipped: [] };
   const service = createEventService({
     connection,
     outbox: createOutbox(events, createDatabaseClock(connection)),
     owners,
     catalogue: catalogueOf(spec),
     webhooks: {
-      subscribers: async () => ({ targets: [], skipped: [], target: () => undefined, readAt: 0 }),
-      subscribersIn: async () => ({ targets: [], skipped: [] }),
+      subscribers: async () => ({ ...nobody, target: () => undefined, readAt: 0 }),
+      recentSubscribers: () => undefined,
+      confirmedSubscribers: async () => nobody,
+      subscribersIn: async () => nobody,
     },
     settleSubscribers: settled,
     fanOut: noFanOut,

@@ -60,13 +60,13 @@ describe('An event whose first attempts are made before its deliveries are store
       (left) => left === 0,
     );
 
-  /** A worker that publishes so many events, and dies at a point. */
-  async function publisher(count: number, point?: CrashPoint, env = process.env): Promise<ChildProcess> {
+  /** A worker that publishes so many events, and dies when it has come to a point so many times. */
+  async function publisher(count: number, point?: CrashPoint, env = process.env, after = 1): Promise<ChildProcess> {
     const config = {
       uri: database.uri,
       options,
       events: Array(count).fill(low),
-      ...(point && { crash: { point, after: 1 } }),
+      ...(point && { crash: { point, after } }),
     };
     const child = await forkCompiled(script, config, { env });
     children.push(child);
@@ -119,6 +119,34 @@ describe('An event whose first attempts are made before its deliveries are store
     expect(delivery).to.include({ state: 'delivered' });
     expect(delivery?.attempts).to.have.length(1);
     await allMarked();
+  });
+
+  it('reaches every webhook even if its publisher was killed before its look-up of them was answered', async () => {
+    const child = await publisher(1, 'after publish', process.env, 2);
+    await ended(1);
+    await allMarked();
+    const [webhook] = (await other.webhooks.list('usr_1')).webhooks;
+    const added = await other.webhooks.create('usr_1', {
+      url: receiver.url,
+      events: ['credits.low'],
+      secret: 'long-enough',
+    });
+    const namespace = `${database.connection.name}.gateway_webhooks`;
+    // longer than the write of the event takes
+    const data = { namespace, failCommands: ['find'], blockConnection: true, blockTimeMS: 5_000 };
+    const admin = database.connection.getClient().db('admin');
+    await admin.command({ configureFailPoint: 'failCommand', mode: { times: 1 }, data });
+    child.send('publish');
+    await once(child, 'exit');
+    const left = (await events().findOne({ fanOut: 'pending' })) ?? expect.fail('its event was not stored');
+    expect(left).to.deep.include({ targets: [webhook?.id], lookupElection: 'none' });
+    await other.start();
+    await ended(3);
+    await allMarked();
+
+    const made = await deliveries().find({ eventId: left._id }).toArray();
+    expect(made.map(({ webhookId }) => webhookId)).to.have.members([webhook?.id, added.id]);
+    expect(receiver.received).to.have.length(3);
   });
 
   it('is sent once even if its publisher was killed before it marked the event as done', async () => {

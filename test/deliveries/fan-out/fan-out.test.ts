@@ -312,16 +312,14 @@ describe('A fan-out', () => {
     const held = { heldUntil: performance.now() + 4_500, since: { time: new Date(), monotonic: 0 }, isFirst: true };
     const again = { ...event, _id: `${event._id}2`, deliveryKey: Buffer.alloc(16, 1) };
     const unused = () => expect.fail('used');
-    gateway.fanOut
-      .prepare({ target: unused, readAt: performance.now() })
-      ?.begin({ event: again as never, lease: held }, false);
+    gateway.fanOut.prepare()?.begin({ event: again as never, lease: held });
     await gateway.delivery(again._id, ended);
     expect(reads).to.equal(1);
 
     const late = { ...event, _id: `${event._id}3`, deliveryKey: Buffer.alloc(16, 2) };
     gateway.fanOut
-      .prepare({ target: unused, readAt: performance.now() - 251 })
-      ?.begin({ event: late as never, lease: held }, true);
+      .prepare()
+      ?.begin({ event: late as never, lease: held }, { target: unused, readAt: performance.now() - 251 });
     await gateway.delivery(late._id, ended);
     expect(reads).to.equal(2);
   });
@@ -353,8 +351,8 @@ describe('A fan-out', () => {
     const event = (await durableCollection(gateway.events).findOne({ _id: id })) ?? expect.fail();
     const lease = { heldUntil: performance.now() + 4_500, since: { time: new Date(), monotonic: 0 }, isFirst: true };
     fanOut
-      .prepare({ target: () => target, readAt: performance.now() })
-      ?.begin({ event: { ...event, targets: ['wh_1'] }, lease }, true);
+      .prepare()
+      ?.begin({ event: { ...event, targets: ['wh_1'] }, lease }, { target: () => target, readAt: performance.now() });
     await until(() => begins.length === 1);
     const begin = begins[0] ?? expect.fail();
     expect(begin()?.target).to.equal(target);

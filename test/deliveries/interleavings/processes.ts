@@ -262,8 +262,8 @@ export function createProcesses(
       webhooks,
       settleSubscribers: settled,
       fanOut: {
-        prepare(read) {
-          const prepared = fanOut.prepare(read);
+        prepare() {
+          const prepared = fanOut.prepare();
           return prepared && { ...prepared, lease: long };
         },
         wake() {},

@@ -61,6 +61,15 @@ describe('The subscriber lookup of an event', () => {
     expect(confirmedLookUps()).to.have.length(0);
   });
 
+  it('is made before the write by a process that does not fan the event out, for another one may do that at once', async () => {
+    await register();
+    for (let i = 0; i < 3; i += 1) await gateway.publish(payment);
+
+    const stored = await events().find().toArray();
+    expect(stored).to.have.length(3);
+    for (const { lookupElection } of stored) expect(lookupElection).to.match(/^[0-9a-f]{24}$/);
+  });
+
   it('is corrected even if an earlier correction was made only in part', async () => {
     const webhook = await register();
     const { id, idempotencyKey } = await gateway.publish(payment);

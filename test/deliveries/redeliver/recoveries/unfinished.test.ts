@@ -81,10 +81,10 @@ describe('A recovery of an event whose fan-out is not done', () => {
     let asked = false;
     worker = await startDeliveryServices(ofWorker, {
       ...webhooks,
-      async subscribers(...given) {
+      async confirmedSubscribers(...given) {
         asked = true;
         await recovered;
-        return webhooks.subscribers(...given);
+        return webhooks.confirmedSubscribers(...given);
       },
     });
     await publisher.events.updateOne({ _id: eventId }, { lookupElection: '7fffffff0000000000000000' });
