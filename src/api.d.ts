@@ -155,6 +155,95 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/messages/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List batches of messages
+         * @description Lists the batches of messages of your account, newest first. A page has 100 at most.
+         */
+        get: operations["listMessageBatches"];
+        put?: never;
+        /**
+         * Create a batch of messages
+         * @description Has a provider answer many messages within a day, in Anthropic's API. All of them ask the same model. The account pays
+         *     for what they have used when the batch has ended. Its results are at `results_url`, below the gateway's address.
+         */
+        post: operations["createMessageBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/batches/{message_batch_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve a batch of messages
+         * @description Says how a batch of messages goes.
+         */
+        get: operations["retrieveMessageBatch"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a batch of messages
+         * @description Deletes a batch of messages that has ended, with its results.
+         */
+        delete: operations["deleteMessageBatch"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/batches/{message_batch_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a batch of messages
+         * @description Ends a batch of messages. What is answered by then is kept, and paid for.
+         */
+        post: operations["cancelMessageBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/batches/{message_batch_id}/results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download the results of a batch of messages
+         * @description The results of a batch of messages that has ended: one JSON object in a line, in any order.
+         */
+        get: operations["downloadMessageBatchResults"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/responses": {
         parameters: {
             query?: never;
@@ -3151,6 +3240,65 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description The messages of a batch. */
+        MessageBatchRequest: {
+            /** @description What each message is made from. */
+            requests: components["schemas"]["MessageBatchItem"][];
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A message of a batch. */
+        MessageBatchItem: {
+            /** @description How its result is told from the others. */
+            custom_id: string;
+            /** @description What it is made from, as `MessageRequest` says it. */
+            params: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A batch of messages. */
+        MessageBatch: {
+            id: string;
+            /** @constant */
+            type: "message_batch";
+            /** @description `in_progress`, `canceling` or `ended`. */
+            processing_status: string;
+            /** @description How many of its messages have come to which end. */
+            request_counts?: {
+                [key: string]: unknown;
+            };
+            /** @description When it was made. */
+            created_at?: string;
+            /** @description When it ends at the latest. */
+            expires_at?: string;
+            /** @description When it ended; null until then. */
+            ended_at?: string | null;
+            /** @description When it was canceled; null where it was not. */
+            cancel_initiated_at?: string | null;
+            /** @description When its results were deleted; null until then. */
+            archived_at?: string | null;
+            /** @description Where its results are, below the address of the gateway; null until it has ended. */
+            results_url?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        MessageBatchList: {
+            data: components["schemas"]["MessageBatch"][];
+            /** @description Whether there are more after this page. */
+            has_more: boolean;
+            first_id?: string | null;
+            last_id?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        DeletedMessageBatch: {
+            id?: string;
+            type?: string;
+        } & {
+            [key: string]: unknown;
+        };
         /** @description A message of a conversation. */
         MessageParam: {
             /** @description `user` or `assistant`. */
@@ -4722,7 +4870,7 @@ export interface components {
          * @description What kind of object a provider keeps.
          * @enum {string}
          */
-        StoredObjectKind: "response" | "conversation" | "chat_completion" | "file" | "upload" | "batch" | "fine_tuning_job" | "container" | "skill" | "vector_store";
+        StoredObjectKind: "response" | "conversation" | "chat_completion" | "file" | "upload" | "batch" | "message_batch" | "fine_tuning_job" | "container" | "skill" | "vector_store";
         /** @description What made an object, as far as the gateway knows. All is null for what was made before it noted this. */
         StoredObjectOrigin: {
             /** @description The API key of the call that made it; null where the caller had none. */
@@ -6471,6 +6619,20 @@ export interface components {
                 "application/json": components["schemas"]["MessageError"];
             };
         };
+        /**
+         * @description The batch has not ended, or what it has used is not counted yet. The provider's own 409 comes through as it answered
+         *     it.
+         */
+        MessageConflict: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["MessageError"];
+            };
+        };
         /** @description The body is larger than the gateway takes. The provider's own 413 comes through as it answered it. */
         MessageTooLarge: {
             headers: {
@@ -6712,6 +6874,11 @@ export interface components {
          * @example upload_9f2c
          */
         PathUploadId: string;
+        /**
+         * @description The id of the batch of messages.
+         * @example msgbatch_9f2c
+         */
+        PathMessageBatchId: string;
         /**
          * @description The id of the batch.
          * @example batch_9f2c
@@ -7376,6 +7543,308 @@ export interface operations {
             408: components["responses"]["MessageTimeout"];
             413: components["responses"]["MessageTooLarge"];
             415: components["responses"]["MessageUnsupportedMediaType"];
+            429: components["responses"]["MessageRateLimited"];
+            500: components["responses"]["MessageInternalError"];
+            502: components["responses"]["MessageUpstreamFailed"];
+            503: components["responses"]["MessageOverloaded"];
+            504: components["responses"]["MessageUpstreamTimeout"];
+            default: components["responses"]["MessageUpstreamError"];
+        };
+    };
+    listMessageBatches: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The most batches of a page, 1 to 1000.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description Where the page begins; the id of the last batch of the page before.
+                 * @example msgbatch_9f2c
+                 */
+                after_id?: string;
+            };
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+                /**
+                 * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+                 * @example context-1m-2025-08-07
+                 */
+                "anthropic-beta"?: components["parameters"]["AnthropicBeta"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The batches. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatchList"];
+                };
+            };
+            400: components["responses"]["MessageInvalid"];
+            401: components["responses"]["MessageUnauthorized"];
+            403: components["responses"]["MessageForbidden"];
+            404: components["responses"]["MessageNotFound"];
+            429: components["responses"]["MessageRateLimited"];
+            500: components["responses"]["MessageInternalError"];
+            502: components["responses"]["MessageUpstreamFailed"];
+            503: components["responses"]["MessageOverloaded"];
+            504: components["responses"]["MessageUpstreamTimeout"];
+            default: components["responses"]["MessageUpstreamError"];
+        };
+    };
+    createMessageBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+                /**
+                 * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+                 * @example context-1m-2025-08-07
+                 */
+                "anthropic-beta"?: components["parameters"]["AnthropicBeta"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageBatchRequest"];
+            };
+        };
+        responses: {
+            /** @description The batch. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            400: components["responses"]["MessageInvalid"];
+            401: components["responses"]["MessageUnauthorized"];
+            402: components["responses"]["MessageUnpaid"];
+            403: components["responses"]["MessageForbidden"];
+            404: components["responses"]["MessageNotFound"];
+            408: components["responses"]["MessageTimeout"];
+            413: components["responses"]["MessageTooLarge"];
+            415: components["responses"]["MessageUnsupportedMediaType"];
+            429: components["responses"]["MessageRateLimited"];
+            500: components["responses"]["MessageInternalError"];
+            502: components["responses"]["MessageUpstreamFailed"];
+            503: components["responses"]["MessageOverloaded"];
+            504: components["responses"]["MessageUpstreamTimeout"];
+            default: components["responses"]["MessageUpstreamError"];
+        };
+    };
+    retrieveMessageBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+                /**
+                 * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+                 * @example context-1m-2025-08-07
+                 */
+                "anthropic-beta"?: components["parameters"]["AnthropicBeta"];
+            };
+            path: {
+                /**
+                 * @description The id of the batch of messages.
+                 * @example msgbatch_9f2c
+                 */
+                message_batch_id: components["parameters"]["PathMessageBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The batch. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            400: components["responses"]["MessageInvalid"];
+            401: components["responses"]["MessageUnauthorized"];
+            403: components["responses"]["MessageForbidden"];
+            404: components["responses"]["MessageNotFound"];
+            429: components["responses"]["MessageRateLimited"];
+            500: components["responses"]["MessageInternalError"];
+            502: components["responses"]["MessageUpstreamFailed"];
+            503: components["responses"]["MessageOverloaded"];
+            504: components["responses"]["MessageUpstreamTimeout"];
+            default: components["responses"]["MessageUpstreamError"];
+        };
+    };
+    deleteMessageBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+                /**
+                 * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+                 * @example context-1m-2025-08-07
+                 */
+                "anthropic-beta"?: components["parameters"]["AnthropicBeta"];
+            };
+            path: {
+                /**
+                 * @description The id of the batch of messages.
+                 * @example msgbatch_9f2c
+                 */
+                message_batch_id: components["parameters"]["PathMessageBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedMessageBatch"];
+                };
+            };
+            400: components["responses"]["MessageInvalid"];
+            401: components["responses"]["MessageUnauthorized"];
+            403: components["responses"]["MessageForbidden"];
+            404: components["responses"]["MessageNotFound"];
+            409: components["responses"]["MessageConflict"];
+            429: components["responses"]["MessageRateLimited"];
+            500: components["responses"]["MessageInternalError"];
+            502: components["responses"]["MessageUpstreamFailed"];
+            503: components["responses"]["MessageOverloaded"];
+            504: components["responses"]["MessageUpstreamTimeout"];
+            default: components["responses"]["MessageUpstreamError"];
+        };
+    };
+    cancelMessageBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+                /**
+                 * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+                 * @example context-1m-2025-08-07
+                 */
+                "anthropic-beta"?: components["parameters"]["AnthropicBeta"];
+            };
+            path: {
+                /**
+                 * @description The id of the batch of messages.
+                 * @example msgbatch_9f2c
+                 */
+                message_batch_id: components["parameters"]["PathMessageBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The batch. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageBatch"];
+                };
+            };
+            400: components["responses"]["MessageInvalid"];
+            401: components["responses"]["MessageUnauthorized"];
+            403: components["responses"]["MessageForbidden"];
+            404: components["responses"]["MessageNotFound"];
+            429: components["responses"]["MessageRateLimited"];
+            500: components["responses"]["MessageInternalError"];
+            502: components["responses"]["MessageUpstreamFailed"];
+            503: components["responses"]["MessageOverloaded"];
+            504: components["responses"]["MessageUpstreamTimeout"];
+            default: components["responses"]["MessageUpstreamError"];
+        };
+    };
+    downloadMessageBatchResults: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The version of Anthropic's API, as its client libraries send it. It goes to the provider as it is.
+                 * @example 2023-06-01
+                 */
+                "anthropic-version"?: components["parameters"]["AnthropicVersion"];
+                /**
+                 * @description Features of Anthropic's API that are not stable yet. They go to the provider as they are.
+                 * @example context-1m-2025-08-07
+                 */
+                "anthropic-beta"?: components["parameters"]["AnthropicBeta"];
+            };
+            path: {
+                /**
+                 * @description The id of the batch of messages.
+                 * @example msgbatch_9f2c
+                 */
+                message_batch_id: components["parameters"]["PathMessageBatchId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The results. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            400: components["responses"]["MessageInvalid"];
+            401: components["responses"]["MessageUnauthorized"];
+            403: components["responses"]["MessageForbidden"];
+            404: components["responses"]["MessageNotFound"];
             429: components["responses"]["MessageRateLimited"];
             500: components["responses"]["MessageInternalError"];
             502: components["responses"]["MessageUpstreamFailed"];

@@ -73,6 +73,7 @@ const inputFields: Readonly<Record<string, string>> = {
   '/audio/transcriptions': 'file',
   '/audio/translations': 'file',
   '/batches': 'input_file_id',
+  '/messages/batches': 'requests',
   '/fine_tuning/jobs': 'training_file',
   '/files': 'file',
 };

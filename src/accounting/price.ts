@@ -40,14 +40,15 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
     readonly model: string | null | undefined;
   };
 
-/** The endpoint of a batch in usage records. */
-const batches = '/batches';
+/** The endpoints of batches in usage records. */
+const batches: ReadonlySet<string | undefined> = new Set(['/batches', '/messages/batches']);
 /** The endpoint of a fine-tuning job in usage records; its input tokens are those that it has trained. */
 const trainings = '/fine_tuning/jobs';
 
 /** What upstreams work on for long, by endpoint, and what errors call it. */
 export const longWorks: ReadonlyMap<string, string> = new Map([
-  [batches, 'batch'],
+  ['/batches', 'batch'],
+  ['/messages/batches', 'batch'],
   [trainings, 'fine-tuning job'],
 ]);
 
@@ -81,7 +82,7 @@ function costOfTools({ toolPrices = {} }: Prices, counts: ToolCounts): number {
 function costOfImage(all: Prices, { model, imageModels, endpoint }: Charged): number {
   const each = (imageModels ?? [model]).map((name) => {
     const { image = 0, batch = 1 } = priceOf(all, name);
-    return image * (endpoint === batches ? batch : 1);
+    return image * (batches.has(endpoint) ? batch : 1);
   });
   return Math.max(0, ...each) * microCreditsPerCredit;
 }
@@ -125,7 +126,7 @@ export function costOf(all: Prices, charged: Charged): number {
   const ofTokens = costOfTokens(price, charged);
   const ofSeconds = seconds * second * microCreditsPerCredit;
   const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
-  const ofModel = ofText * (endpoint === batches ? batch : 1) + images * costOfImage(all, charged);
+  const ofModel = ofText * (batches.has(endpoint) ? batch : 1) + images * costOfImage(all, charged);
   const ofCall = endpoint === trainings ? inputTokens * training : ofModel + costOfTools(all, charged);
   const cost = stored ? ofCall + costOfStored(all, stored) : ofCall;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;

@@ -268,7 +268,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
     principalOfKey: (id) => access.run(() => keys.authenticateById(id)),
   });
   const { files: maxFiles, fileBytes: maxFileBytes } = options.limits;
-  const storing = { ...proxy.calling, storedObjects, backgroundResponses, maxFiles, maxFileBytes };
+  const storing = { ...proxy.calling, upstreams, storedObjects, backgroundResponses, maxFiles, maxFileBytes };
   const sessions = { ...proxy.relaying, storedObjects };
   return {
     secrets,

@@ -27,7 +27,7 @@ export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
 /** The paths of Anthropic's API alone, also where a client adds `/v1` to a base URL that has it already. */
 const anthropicPath = /^(?:\/v1){1,2}\/messages(?:\/|$)/;
 /** Those that are in both APIs. */
-const commonPath = /^\/v1\/models(?:\/|$)/;
+const commonPath = /^\/v1\/(?:models|files)(?:\/|$)/;
 
 /** The API that a request is for: Anthropic's clients name the version of theirs, which tells on paths that are in both. */
 export function dialectOf(req: Pick<IncomingMessage, 'url' | 'headers'>): Dialect {

@@ -30,6 +30,9 @@ const passedResponseHeaders = [
   'x-should-retry',
 ] as const;
 
+/** The version of Anthropic's API in which the gateway asks for itself. */
+export const anthropicVersion = { 'anthropic-version': '2023-06-01' } as const;
+
 /** Which headers one upstream gets, worked out once: see {@link upstreamRequestHeaders}. */
 export interface HeaderPlan {
   /** Names of the client's headers that pass. */

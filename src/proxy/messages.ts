@@ -39,7 +39,7 @@ const elsewhere = /^\s*:\s*\{[^{}]*?"(?:url|file_id)"\s*:/;
 const isBase64 = /"type"\s*:\s*"base64"/;
 
 /** The pictures and documents of a request, up to a bound: where their bytes stand, and, of those that are elsewhere, where they are named. */
-function attachmentsIn(bytes: Buffer): ByteRange[] {
+export function attachmentsIn(bytes: Buffer): ByteRange[] {
   const found: ByteRange[] = [];
   let at = bytes.indexOf(sourceMark);
   for (let marks = 0; at !== -1 && marks < mostSources; marks += 1) {
@@ -119,7 +119,7 @@ export class MessageReader implements AnswerReader {
   }
 
   /** Counts must be whole numbers, 0 to 100 million; otherwise the whole object is ignored. */
-  #addUsage(usage: unknown): void {
+  addUsage(usage: unknown): void {
     if (!isObject(usage)) return;
     const counts = countNames.flatMap((name) => {
       const count = countIn(usage, name);
@@ -140,7 +140,7 @@ export class MessageReader implements AnswerReader {
       names: ['usage', 'stop_reason'],
       keepLimit: memberLimit,
       onMember: (name, value) => {
-        if (name === 'usage') this.#addUsage(value);
+        if (name === 'usage') this.addUsage(value);
         else this.#addReason(value);
       },
     });
@@ -160,10 +160,10 @@ export class MessageReader implements AnswerReader {
 
   #addEvent(event: string): void {
     const { type, message, content_block: block, usage, delta } = parsed(dataOf(event)) ?? {};
-    if (type === 'message_start' && isObject(message)) this.#addUsage(message.usage);
+    if (type === 'message_start' && isObject(message)) this.addUsage(message.usage);
     if (isObject(block) && block.type === 'server_tool_use' && block.name === 'web_search') this.#shownSearches += 1;
     if (type !== 'message_delta') return;
-    this.#addUsage(usage);
+    this.addUsage(usage);
     if (isObject(delta)) this.#addReason(delta.stop_reason);
   }
 }

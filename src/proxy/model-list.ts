@@ -3,7 +3,7 @@ import type { Logger } from '../options/options.ts';
 import { classify, OutboundError } from '../outbound/outbound-error.ts';
 import { collect, decoded, isObject } from './answer-body.ts';
 import { failureFrom } from './failure.ts';
-import { upstreamRequestHeaders } from './headers.ts';
+import { anthropicVersion, upstreamRequestHeaders } from './headers.ts';
 import {
   type ModelOwners,
   modelMatcher,
@@ -54,8 +54,8 @@ const defaultLifetime = 60_000;
 
 const unlisted = { object: 'model', created: 0, owned_by: 'system' } as const;
 
-/** The version of Anthropic's API in which an upstream that speaks no other is asked for its list, and the most that a page of it has. */
-const anthropicList = { headers: { 'anthropic-version': '2023-06-01' }, search: '?limit=1000' };
+/** How an upstream that speaks no other API than Anthropic's is asked for its list: for the most that a page of it has. */
+const anthropicList = { headers: anthropicVersion, search: '?limit=1000' };
 
 /** A model as it is listed: Anthropic's API says in words when it was made. */
 function toModel(listed: Record<string, unknown> & Pick<Model, 'id'>): Model {

@@ -15,7 +15,15 @@ import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usa
 import { isStoredId } from './kinds.ts';
 import { namedObjects, requireOwned, shapeOf, storedObjectNotFound, storedReferences } from './references.ts';
 import { readStored } from './upstream-reads.ts';
-import { readFields, requireModel, type UsedByWork, type WorkInput, type WorkRequests, WorkSum } from './work.ts';
+import {
+  fileOf,
+  readFields,
+  requireModel,
+  type UsedByWork,
+  type WorkInput,
+  type WorkRequests,
+  WorkSum,
+} from './work.ts';
 
 const inputFile = 'input_file_id';
 /** The fields of a request for a batch. */
@@ -57,7 +65,8 @@ const ofImages: ReadonlySet<unknown> = new Set(['/v1/images/generations', '/v1/i
  * @throws GatewayError with the line in its message and `input_file_id` as its `param`; with the code of an upstream's failure
  */
 export async function readBatchInput(input: WorkInput): Promise<WorkRequests> {
-  const { apiRequest, deadline, upstream, file, retry } = input;
+  const { apiRequest, deadline, upstream, retry } = input;
+  const file = fileOf(input);
   readFields(apiRequest.rawBody, batchFields, longestBatchRequest);
   const endpoint = shortValue(apiRequest.rawBody, apiRequest.fields.get('endpoint')) as string;
   const path = `/files/${encodeURIComponent(file.id)}/content`;
@@ -153,7 +162,7 @@ async function addRequest(
 }
 
 /** A line of a file. */
-interface Line {
+export interface Line {
   /** Without the white space at its ends; `undefined` where it is too long. */
   readonly bytes: Buffer | undefined;
   /** Counted from 1. */
@@ -166,7 +175,7 @@ interface Line {
 const linesPerTurn = 200;
 
 /** The lines of a body that are not blank. Rejects with the body's OutboundError. */
-async function* linesOf(body: ResponseBody, onProgress: () => void): AsyncGenerator<Line> {
+export async function* linesOf(body: ResponseBody, onProgress: () => void): AsyncGenerator<Line> {
   const held = new ByteBuffer(longestLine);
   let number = 1;
   /** Of the line that has begun. */
@@ -233,7 +242,10 @@ export const usedByBatch: UsedByWork = async (batch, { work, retry, ...read }) =
 };
 
 /** With the estimate of its input where its answers do not say it, and no more output than was asked for. */
-function withEstimate(used: Used, { inputTokens, maxOutputTokens = Number.POSITIVE_INFINITY }: BackgroundUsage): Used {
+export function withEstimate(
+  used: Used,
+  { inputTokens, maxOutputTokens = Number.POSITIVE_INFINITY }: BackgroundUsage,
+): Used {
   if (!used.estimated) return used;
   const outputTokens = Math.min(used.outputTokens, maxOutputTokens);
   return { ...used, inputTokens: Math.max(used.inputTokens, inputTokens), outputTokens };

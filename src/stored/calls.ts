@@ -5,8 +5,9 @@ import { AccountTurns } from '../fairness/account-shares.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import { requestAdmission, settle } from '../proxy/admission.ts';
 import { shortValue } from '../proxy/model-body.ts';
-import { selectUpstreams } from '../proxy/upstream.ts';
+import { routeModel, selectUpstreams, speakersOf } from '../proxy/upstream.ts';
 import { idParameter, type StoredCall, type StoredOperation, storedCalls, upstreamPath } from './kinds.ts';
+import { firstModel } from './message-batch.ts';
 import { requestedStored, StoredMeter } from './metering.ts';
 import { createPartCheck } from './parts.ts';
 import { fileReferences, namedObjects, requireOwned } from './references.ts';
@@ -74,7 +75,8 @@ async function routeOf(
   call: StoredCall,
   apiRequest: ApiRequest,
 ): Promise<StoredRoute> {
-  const { kind, takesItems, runsFile } = call;
+  const { kind, takesItems, runsFile, runsBody } = call;
+  const { principal, dialect, rawBody } = apiRequest;
   const param = idParameter(call);
   // no account would own what the upstream keeps
   if (param === undefined) storedObjects.require();
@@ -84,15 +86,20 @@ async function routeOf(
     ...(await namedObjects(apiRequest)),
   ];
   const referred = { references, ...(takesItems && { itemsIn: 'items' }) };
-  const { objects, keepers } = await requireOwned(storedObjects, apiRequest, referred, upstreams);
+  const { speakers } = speakersOf(upstreams, dialect);
+  const { objects, keepers } = await requireOwned(storedObjects, apiRequest, referred, speakers);
   const object = param === undefined ? undefined : objects[0];
-  const input = runsFile && shortValue(apiRequest.rawBody, apiRequest.fields.get(runsFile));
+  const input = runsFile && shortValue(rawBody, apiRequest.fields.get(runsFile));
   const file = runsFile && objects.find((each) => each.kind === 'file' && each.id === input);
   // nothing is made of a file that nobody has read
   if (runsFile && !file) refuse('invalid_value', runsFile, 'must be the id of a file');
-  const isKept = objects.length > 0;
-  const order = isKept ? keepers : selectUpstreams(keepers, undefined, sameFor(apiRequest.principal.userId));
-  return { path: upstreamPath(call, apiRequest.params), object, file, order: order as StoredRoute['order'] };
+  const path = upstreamPath(call, apiRequest.params);
+  if (objects.length > 0) return { path, object, file, order: keepers as StoredRoute['order'] };
+  const { userId } = principal;
+  const order = runsBody
+    ? await routeModel(keepers, await firstModel(rawBody), userId, storedObjects.models)
+    : selectUpstreams(keepers, undefined, sameFor(userId));
+  return { path, object, file, order };
 }
 
 /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */

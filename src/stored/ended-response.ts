@@ -7,6 +7,7 @@ import { OutboundError } from '../outbound/outbound-error.ts';
 import { oneAnswer } from '../proxy/admission.ts';
 import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { failure, failureFrom } from '../proxy/failure.ts';
+import { anthropicVersion } from '../proxy/headers.ts';
 import { noToolUse, ToolCalls, type ToolUse } from '../proxy/hosted-tools.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
 import type { Upstream } from '../proxy/upstream.ts';
@@ -14,7 +15,8 @@ import { finalUsage, type MeteredCall, textBytes, type Used, usageFrom } from '.
 import { madeObjects } from './answer-ids.ts';
 import { readBatchInput, usedByBatch } from './batch.ts';
 import { readTraining, usedByJob } from './fine-tuning.ts';
-import { kinds, runsOn, type StoredKind } from './kinds.ts';
+import { kinds, runsOn, type StoredKind, statusMember } from './kinds.ts';
+import { readMessageBatch, usedByMessageBatch } from './message-batch.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse } from './stored-object.ts';
 import { readStored } from './upstream-reads.ts';
@@ -46,6 +48,7 @@ export interface Work {
 
 export const works: { readonly [Kind in StoredKind]?: Work } = {
   batch: { read: readBatchInput, path: '/batches', used: usedByBatch },
+  message_batch: { read: readMessageBatch, path: '/messages/batches', used: usedByMessageBatch },
   fine_tuning_job: { read: readTraining, path: '/fine_tuning/jobs', used: usedByJob },
 };
 
@@ -65,7 +68,8 @@ export function createPollResponse(deps: {
     const { total } = upstream.timeouts;
     const row = works[kind];
     const deadline = new CallDeadline(noClient, row ? total : Math.min(pollTimeout, total));
-    const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
+    const headers = kind === 'message_batch' ? anthropicVersion : {};
+    const apiRequest = { principal: { userId }, requestId: newId('req', Date.now()), headers };
     try {
       if (row) return await pollWork({ ...deps, work: object, upstream, apiRequest, deadline }, row);
       const path = `/responses/${encodeURIComponent(id)}`;
@@ -84,12 +88,13 @@ async function pollWork(polled: PolledWork, { path, used }: Work): Promise<Respo
   const { work, storedObjects, retry } = polled;
   const object = await readStored({ ...polled, path: `${path}/${work.id}` }, retry, readObject);
   if (object === null) return 'gone';
-  const isRunning = runsOn(work.kind, object.status);
+  const status = object[statusMember(work.kind)];
+  const isRunning = runsOn(work.kind, status);
   const makes = kinds[work.kind].work?.makes ?? {};
   // a job shows its models and checkpoints while it runs; the files of a batch are noted when it has ended
   if (!isRunning || makes.models) await storedObjects.addMade(madeObjects(object, makes), work);
   if (isRunning) return 'running';
-  const ending = object.status === 'failed' ? 'upstream_failed' : 'complete';
+  const ending = status === 'failed' ? 'upstream_failed' : 'complete';
   return endedRecord(work.background, await used(object, polled), ending);
 }
 
@@ -108,18 +113,25 @@ const keepLimit = 1024 * 1024;
  * named `usage`, in its tools for one, counts for nothing.
  */
 export class ResponseReader {
+  readonly #status: string;
   readonly #values = new Map<string, unknown>();
   /** The lengths of those that are too large to be held. Bytes. */
   readonly #lengths = new Map<string, number>();
   readonly #tools = new ToolCalls();
-  readonly #members = new JsonMembers({
-    names: ['status', 'usage', 'output'],
-    keepLimit,
-    onMember: (name, value, length) => {
-      if (length > keepLimit) this.#lengths.set(name, length);
-      else this.#values.set(name, value);
-    },
-  });
+  readonly #members: JsonMembers;
+
+  /** @param kind what it is. @default a response */
+  constructor(kind: StoredKind = 'response') {
+    this.#status = statusMember(kind);
+    this.#members = new JsonMembers({
+      names: [this.#status, 'usage', 'output'],
+      keepLimit,
+      onMember: (name, value, length) => {
+        if (length > keepLimit) this.#lengths.set(name, length);
+        else this.#values.set(name, value);
+      },
+    });
+  }
 
   read(chunk: Buffer): void {
     this.#members.read(chunk);
@@ -128,7 +140,7 @@ export class ResponseReader {
 
   /** As far as it has come. */
   get status(): unknown {
-    return this.#values.get('status');
+    return this.#values.get(this.#status);
   }
 
   /**

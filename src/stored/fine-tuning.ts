@@ -7,7 +7,15 @@ import { madeObjects } from './answer-ids.ts';
 import { isStoredId, madeByCheckpoints } from './kinds.ts';
 import { storedObjectNotFound } from './references.ts';
 import { readStored } from './upstream-reads.ts';
-import { readFields, readObject, requireModel, type UsedByWork, type WorkInput, type WorkRequests } from './work.ts';
+import {
+  fileOf,
+  readFields,
+  readObject,
+  requireModel,
+  type UsedByWork,
+  type WorkInput,
+  type WorkRequests,
+} from './work.ts';
 
 /** The fields of a request for a job, as OpenAI has them. */
 const jobFields: ReadonlySet<string> = new Set([
@@ -34,7 +42,8 @@ const mostEpochs = 1_000;
  * @throws GatewayError with the code of an upstream's failure; `model_not_allowed`, `model_not_found`, `file_not_found`
  */
 export async function readTraining(input: WorkInput): Promise<WorkRequests> {
-  const { apiRequest, deadline, upstream, file, retry } = input;
+  const { apiRequest, deadline, upstream, retry } = input;
+  const file = fileOf(input);
   const { rawBody, fields } = apiRequest;
   const request = readFields(rawBody, jobFields, longestJobRequest);
   const span = fields.get('model');

@@ -55,6 +55,10 @@ interface CallRow {
   readonly showsMade?: MadeRow;
   /** The field with the id of the file that it has its upstream work through, which the account pays for when that has ended. @default none */
   readonly runsFile?: 'input_file_id' | 'training_file';
+  /** Whether its body has the requests that it has its upstream work through, for which the account pays when that has ended. @default false */
+  readonly runsBody?: boolean;
+  /** Whether its answer has an address at the upstream, in whose place clients get that of the gateway. @default false */
+  readonly showsAddress?: boolean;
   /** Fields with ids of files, beside the keys by which every request names some. @default none */
   readonly namesFiles?: readonly string[];
 }
@@ -124,11 +128,16 @@ interface KindRow {
   /** With which `status` its upstream still works on one. @default never */
   readonly runsWhile?: readonly string[];
   /**
-   * What its upstreams work on for long, and always: with which `status` that has ended, for how long one is asked for at least, in milliseconds, and
-   * what is made.
+   * What its upstreams work on for long, and always: with which status that has ended, in which member (`status` by default), for how long one is asked
+   * for at least, in milliseconds, and what is made.
    * @default it is made when the call is answered, or as `runsWhile` says
    */
-  readonly work?: { readonly ends: readonly string[]; readonly followedFor: number; readonly makes: MadeRow };
+  readonly work?: {
+    readonly ends: readonly string[];
+    readonly statusIn?: string;
+    readonly followedFor: number;
+    readonly makes: MadeRow;
+  };
   /** Which calls there are about it, by operationId. */
   readonly calls: { readonly [OperationId in keyof OperationTable]?: CallRow };
 }
@@ -156,6 +165,7 @@ const ofChat = '/chat/completions/{completion_id}';
 const ofFile = '/files/{file_id}';
 const ofUpload = '/uploads/{upload_id}';
 const ofBatch = '/batches/{batch_id}';
+const ofMessageBatch = '/messages/batches/{message_batch_id}';
 const ofJob = '/fine_tuning/jobs/{fine_tuning_job_id}';
 const ofContainer = '/containers/{container_id}';
 const ofContainerFile = `${ofContainer}/files/{file_id}`;
@@ -273,6 +283,35 @@ const rows = {
       listBatches: { method: 'GET', path: ofBatch, lists: { order: 'desc' } },
       retrieveBatch: { method: 'GET', path: ofBatch, showsEnd: true },
       cancelBatch: { method: 'POST', path: `${ofBatch}/cancel`, onlyEnds: true, showsEnd: true },
+    },
+  },
+  /** Of Anthropic's API. */
+  message_batch: {
+    name: 'message batch',
+    remedy: 'GET /v1/messages/batches lists those that are',
+    notFound: 'batch_not_found',
+    index: 'userMessageBatches',
+    isKept: true,
+    work: { ends: ['ended'], statusIn: 'processing_status', followedFor: longestBatch, makes: {} },
+    isMadeOnce: true,
+    calls: {
+      createMessageBatch: { method: 'POST', path: '/messages/batches', runsBody: true, showsAddress: true },
+      listMessageBatches: {
+        method: 'GET',
+        path: ofMessageBatch,
+        lists: { order: 'desc', mostAsked: 1_000 },
+        showsAddress: true,
+      },
+      retrieveMessageBatch: { method: 'GET', path: ofMessageBatch, showsEnd: true, showsAddress: true },
+      cancelMessageBatch: {
+        method: 'POST',
+        path: `${ofMessageBatch}/cancel`,
+        onlyEnds: true,
+        showsEnd: true,
+        showsAddress: true,
+      },
+      deleteMessageBatch: { method: 'DELETE', path: ofMessageBatch, effect: 'removes' },
+      downloadMessageBatchResults: { method: 'GET', path: `${ofMessageBatch}/results`, answers: 'file' },
     },
   },
   fine_tuning_job: {
@@ -485,6 +524,11 @@ export function resultOf({ method, answers }: Pick<StoredCall, 'method' | 'answe
 /** The parameter that has the id of the stored object; `undefined` where the call makes one. */
 export function idParameter({ path }: Pick<StoredCall, 'path'>): string | undefined {
   return path.match(parameter)?.[0].slice(1, -1);
+}
+
+/** The member of an object that says how the work on it goes. */
+export function statusMember(kind: StoredKind): string {
+  return kinds[kind].work?.statusIn ?? 'status';
 }
 
 /** Whether an upstream still works on an object, by the status that it says. */

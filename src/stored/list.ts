@@ -12,6 +12,7 @@ import { failure, failureFrom } from '../proxy/failure.ts';
 import { madeObjects } from './answer-ids.ts';
 import type { StoredRelay } from './calls.ts';
 import { kinds, type StoredCall, storedId, storedResult } from './kinds.ts';
+import { ownAddress } from './message-batch.ts';
 import type { StoredObjectQuery } from './service.ts';
 import type { StoredRelayDeps } from './stored-exchange.ts';
 import type { StoredObject } from './stored-object.ts';
@@ -110,7 +111,7 @@ class StoredList {
       looked += objects.length;
       const isFull = found.length >= query.limit || sizeOf(found) > pageBytes;
       if (!hasMore || isFull || looked >= (found.length > 0 ? longestLook : longestSearch)) {
-        return listOf(found, hasMore, hasMore ? after : found.at(-1)?.id);
+        return listOf(found, hasMore, hasMore ? after : found.at(-1)?.id, this.#apiRequest.dialect);
       }
     }
   }
@@ -142,10 +143,11 @@ class StoredList {
   async #read({ id, upstream: name }: StoredObject, limit: number) {
     const { upstreams, retry } = this.#deps;
     const upstream = upstreams.find((candidate) => candidate.name === name);
-    if (!upstream) return undefined;
+    if (!upstream?.speaks.includes(this.#apiRequest.dialect)) return undefined;
     const path = this.#call.path.replace(/\{\w+\}/, () => id);
     const read = { apiRequest: this.#apiRequest, deadline: this.#deadline, upstream, path };
-    return readStored(read, retry, bytesWithin(limit));
+    const bytes = await readStored(read, retry, bytesWithin(limit));
+    return this.#call.showsAddress && Buffer.isBuffer(bytes) ? ownAddress(bytes) : bytes;
   }
 
   /** The same, one of several at once; `'alone'` where it has to be read without the others. */
@@ -173,8 +175,11 @@ class StoredList {
 function queryOf({ kind, lists }: StoredCall, { principal, query }: ApiRequest): StoredObjectQuery {
   const { order: usualOrder = 'asc', leastAsked = 1, mostAsked = longestPage } = lists ?? {};
   const {
-    after,
-    before,
+    after_id: afterId,
+    page = afterId,
+    after = page,
+    before_id: beforeId,
+    before = beforeId,
     limit = String(defaultLimit),
     order = usualOrder,
     model,
@@ -219,8 +224,17 @@ function sizeOf(found: readonly FoundObject[]): number {
 }
 
 /** @param lastId what the next page follows */
-function listOf(found: readonly FoundObject[], hasMore: boolean, lastId: string | undefined): Buffer {
-  const ids = { first_id: found[0]?.id ?? null, last_id: lastId ?? null, has_more: hasMore };
+function listOf(
+  found: readonly FoundObject[],
+  hasMore: boolean,
+  lastId: string | undefined,
+  dialect: ApiRequest['dialect'],
+): Buffer {
+  const ids = {
+    ...{ first_id: found[0]?.id ?? null, last_id: lastId ?? null, has_more: hasMore },
+    // Anthropic's clients ask for pages of files by this
+    ...(dialect === 'anthropic' && { next_page: hasMore ? lastId : null }),
+  };
   const comma = Buffer.from(',');
   const data = found.flatMap(({ bytes }, i) => (i === 0 ? [bytes] : [comma, bytes]));
   return Buffer.concat([

@@ -19,6 +19,7 @@ import { openRecord, UsageMeter } from '../proxy/usage-meter.ts';
 import type { BackgroundResponses } from './background.ts';
 import { ResponseReader, type Work, works } from './ended-response.ts';
 import { kinds, madeBy, resultOf, runsOn, type StoredCall } from './kinds.ts';
+import { withOwnAddress } from './message-batch.ts';
 import type { StoredMeter } from './metering.ts';
 import { type createPartCheck, partKind } from './parts.ts';
 import { type BodyWatcher, ownedResponse, shownMade, shownParts } from './recorded-answer.ts';
@@ -147,7 +148,8 @@ export class StoredExchange {
     const file = this.#file;
     try {
       if (object) await requireParts(this.#call, { apiRequest, object, upstream: this.#order[0], deadline });
-      if (file) await workTurns.run(apiRequest.principal.userId, () => this.#startWork(file, res));
+      const works = file !== undefined || this.#call.runsBody === true;
+      if (works) await workTurns.run(apiRequest.principal.userId, () => this.#startWork(res));
       else await this.#exchange(res);
     } catch (error) {
       // the client has left and reads no answer
@@ -183,19 +185,20 @@ export class StoredExchange {
     }
   }
 
-  /** Has the upstream work through a file, once that is admitted. */
-  async #startWork(file: StoredObject, res: ServerResponse): Promise<void> {
-    this.#work = await this.#admitWork(file, res);
+  /** Has the upstream work through a file, or the requests of the body, once that is admitted. */
+  async #startWork(res: ServerResponse): Promise<void> {
+    this.#work = await this.#admitWork(res);
     // until it is stored with what is made
     this.#deps.usageRecorder.opened(this.#work.usage);
     await this.#exchange(res);
   }
 
   /** Admits what an upstream is to work on for long when it is known what that is. */
-  async #admitWork(file: StoredObject, res: ServerResponse): Promise<AdmittedWork> {
+  async #admitWork(res: ServerResponse): Promise<AdmittedWork> {
     const { storedObjects, backgroundResponses, retry, admissionChecks } = this.#deps;
     const apiRequest = this.#apiRequest;
     const deadline = this.#deadline;
+    const file = this.#file;
     const { userId } = apiRequest.principal;
     const { kind } = this.#call;
     backgroundResponses.requireRoom(userId);
@@ -272,7 +275,8 @@ export class StoredExchange {
     // an upstream that keeps it no longer has deleted it
     if (response.status === 404 && effect === 'removes')
       await this.#deps.storedObjects.remove(this.#object as StoredObject);
-    const answer = response.status < 300 ? await this.#noted(upstream.name, response) : response;
+    const shown = response.status < 300 && this.#call.showsAddress ? withOwnAddress(response) : response;
+    const answer = response.status < 300 ? await this.#noted(upstream.name, shown) : response;
     this.#answer = answer;
     await this.#sendDown(upstream, answer, res);
   }
@@ -340,7 +344,7 @@ export class StoredExchange {
     const { work } = kinds[kind];
     // the events of a stream are not looked through: the upstream says it in one piece
     if (!work && isEventStream(headers)) return { read() {}, onEnd: () => backgroundResponses.pollSoon(object) };
-    const reader = new ResponseReader();
+    const reader = new ResponseReader(kind);
     return {
       read: (chunk) => reader.read(chunk),
       onEnd() {

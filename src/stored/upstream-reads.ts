@@ -34,7 +34,9 @@ export async function readStored<Read>(
 ): Promise<Read | null> {
   const { userId } = apiRequest.principal;
   const place = new CallPlace(userId);
-  const headers = upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, apiRequest.requestId);
+  const { 'anthropic-version': version, 'anthropic-beta': beta } = apiRequest.headers;
+  const asked = { accept: 'application/json', 'anthropic-version': version, 'anthropic-beta': beta };
+  const headers = upstreamRequestHeaders(asked, upstream.headers, apiRequest.requestId);
   const deadline = new ReadDeadline(callDeadline);
   const { firstByte, betweenChunks } = upstream.timeouts;
   const send = () => {

@@ -26,13 +26,14 @@ export interface WorkRequests {
   readonly data?: Buffer | readonly Buffer[];
 }
 
-/** Where such work is made of a file. */
+/** What such work is made of: a file, or the body of its request. */
 export interface WorkInput {
   readonly apiRequest: ApiRequest;
   readonly deadline: CallDeadline;
-  /** The upstream that keeps the file. */
+  /** The upstream that keeps the file, or that is to do the work. */
   readonly upstream: Upstream;
-  readonly file: StoredObject;
+  /** `undefined` where the body has the requests. */
+  readonly file: StoredObject | undefined;
   readonly storedObjects: StoredObjects;
   readonly retry: RetryPolicy;
 }
@@ -94,6 +95,12 @@ function addedTools(one: RequestedTools, other: RequestedTools): RequestedTools 
   ]);
   const imageModels = [...new Set([...(one.imageModels ?? []), ...(other.imageModels ?? [])])];
   return { ...Object.fromEntries(counts), ...(imageModels.length > 0 && { imageModels }) };
+}
+
+/** The file that work is made of whose row says so. */
+export function fileOf({ file }: WorkInput): StoredObject {
+  if (file) return file;
+  throw new Error('this work is made of a file');
 }
 
 /**

@@ -34,17 +34,18 @@ export function createTestProxy(options: TestProxyOptions): TestProxy {
     retry = {},
     ...others
   } = options;
+  const upstreams = options.upstreams.map(createUpstream);
   const proxy = createProxy({
     logger: silentLogger,
     idempotencySecret: Buffer.alloc(32, 1),
     ...others,
-    upstreams: options.upstreams.map(createUpstream),
+    upstreams,
     retry: createRetryPolicy(retry),
     storage: createCallStorage(storedObjects),
     backgroundResponses,
   });
   const limits = { maxFiles: 10_000, maxFileBytes: Number.POSITIVE_INFINITY };
-  const storing = { ...proxy.calling, storedObjects, backgroundResponses, ...limits };
+  const storing = { ...proxy.calling, upstreams, storedObjects, backgroundResponses, ...limits };
   const stored = storedOperations({
     relay: proxy.tracked(createStoredRelay(storing)),
     list: proxy.tracked(createStoredList(storing)),

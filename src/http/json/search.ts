@@ -327,8 +327,12 @@ const unread: ReadonlySet<string> = new Set([
   'annotations',
   'results',
 ]);
-/** How deep stands what a tool was given in an earlier message of Anthropic's API: `messages[0].content[0].input`. Providers look up nothing there either. */
-const toolInput = 5;
+/** Providers look up nothing either in what a tool was given in an earlier message of Anthropic's API: `messages[0].content[0].input`, also in a batch of these. */
+function isToolInput(open: readonly Level[], i: number): boolean {
+  if (open[i - 1]?.folded !== 'input' || open[i - 5]?.folded !== 'messages') return false;
+  return i === 5 || (i === 8 && open[0]?.folded === 'requests');
+}
+
 /** Here clients choose the keys, and a value of any key may be a file: variables of a prompt. */
 const freelyNamed = 'variables';
 
@@ -341,7 +345,7 @@ function isLookedUp(open: readonly Level[]): boolean {
     const parent = open[i - 1] as Level;
     const { isArray } = open[i] as Level;
     if (!isFree && !parent.isArray && unread.has(parent.folded)) return false;
-    if (i === toolInput && parent.folded === 'input' && open[0]?.folded === 'messages') return false;
+    if (isToolInput(open, i)) return false;
     const isBelowFree: boolean = isFree || isKeyless;
     isFree = !isBelowFree && !isArray && parent.folded === freelyNamed;
     isKeyless = isBelowFree && isArray;

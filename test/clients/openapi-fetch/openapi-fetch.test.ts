@@ -124,6 +124,14 @@ describe('a client generated from openapi.yaml', () => {
     return { response_id: data?.id ?? '' };
   }
 
+  /** A batch of messages that the provider has ended by the time that it is asked for. */
+  async function newMessageBatch(): Promise<{ message_batch_id: string }> {
+    const messages = [{ role: 'user', content: 'Hi' }];
+    const requests = [{ custom_id: 'rivers', params: { model: 'claude-sonnet-4-5', max_tokens: 9, messages } }];
+    const { data } = await client().POST('/v1/messages/batches', { body: { requests } });
+    return { message_batch_id: data?.id ?? '' };
+  }
+
   async function newConversation(): Promise<{ conversation_id: string }> {
     const { data } = await client().POST('/v1/conversations', { body: {} });
     return { conversation_id: data?.id ?? '' };
@@ -646,6 +654,35 @@ describe('a client generated from openapi.yaml', () => {
       expect(streamed.data).to.match(/message_stop"\}\n\n$/);
       const { error, response } = await clientWith('wrong').POST('/v1/messages', { body });
       expect([response.status, error?.type]).to.deep.equal([401, 'error']);
+    },
+    async createMessageBatch() {
+      expect(await newMessageBatch()).to.deep.equal({ message_batch_id: 'msgbatch_9f2c' });
+    },
+    async listMessageBatches() {
+      await newMessageBatch();
+      const { data } = await client().GET('/v1/messages/batches');
+      expect(data?.data.map(({ id }) => id)).to.include('msgbatch_9f2c');
+    },
+    async retrieveMessageBatch() {
+      const path = await newMessageBatch();
+      const { data } = await client().GET('/v1/messages/batches/{message_batch_id}', { params: { path } });
+      expect(data).to.include({ id: path.message_batch_id, type: 'message_batch' });
+    },
+    async cancelMessageBatch() {
+      const path = await newMessageBatch();
+      const { data } = await client().POST('/v1/messages/batches/{message_batch_id}/cancel', { params: { path } });
+      expect(data?.id).to.equal(path.message_batch_id);
+    },
+    async downloadMessageBatchResults() {
+      const path = await newMessageBatch();
+      const results = { params: { path }, parseAs: 'text' } as const;
+      const { data } = await client().GET('/v1/messages/batches/{message_batch_id}/results', results);
+      expect(data).to.include('rivers');
+    },
+    async deleteMessageBatch() {
+      const path = await newMessageBatch();
+      const { data } = await client().DELETE('/v1/messages/batches/{message_batch_id}', { params: { path } });
+      expect(data?.type).to.equal('message_batch_deleted');
     },
     async countMessageTokens() {
       const body = { model: 'claude-sonnet-4-5', messages: [{ role: 'user', content: 'Hi' }] };

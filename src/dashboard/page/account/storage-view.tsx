@@ -27,6 +27,7 @@ const kinds: Readonly<Record<StoredObjectKind, Kind>> = {
   upload: { one: 'upload', several: 'Uploads' },
   vector_store: { one: 'vector store', several: 'Vector stores', path: '/v1/vector_stores/{vector_store_id}' },
   batch: { one: 'batch', several: 'Batches' },
+  message_batch: { one: 'batch of messages', several: 'Batches of messages' },
   fine_tuning_job: { one: 'fine-tuning job', several: 'Fine-tuning jobs' },
   container: { one: 'container', several: 'Containers', path: '/v1/containers/{container_id}' },
   skill: { one: 'skill', several: 'Skills', path: '/v1/skills/{skill_id}' },
