@@ -4,7 +4,8 @@ import { beginsAsJson, type Fields, parsed } from '../proxy/answer-body.ts';
 import type { BackgroundWork } from '../proxy/call-storage.ts';
 import { dataOf } from '../proxy/event-framer.ts';
 import { eventEnd, ItemEvents } from '../proxy/item-events.ts';
-import { isModelName, isStoredId, kinds, type MadeRow, type StoredKind } from './kinds.ts';
+import type { MadeRow } from './kind-rows.ts';
+import { isModelName, isStoredId, kinds, type StoredKind } from './kinds.ts';
 import type { StoredObject } from './stored-object.ts';
 
 /** Bytes of an answer that can be passed on, once the new object in them is recorded. */

@@ -13,7 +13,8 @@ import {
   type ShownObject,
   type ShownObjects,
 } from './answer-ids.ts';
-import { kinds, type MadeRow, runsOn } from './kinds.ts';
+import type { MadeRow } from './kind-rows.ts';
+import { kinds, runsOn } from './kinds.ts';
 import type { PartKind } from './parts.ts';
 import type { ItemKeeper, StoredObjects } from './service.ts';
 import type { StoredObject } from './stored-object.ts';
