@@ -19,7 +19,12 @@ export function wrongCredentials(key: string, revoked: string): Readonly<Record<
     { authorization: `Basic ${Buffer.from(`x:${key}`).toString('base64')}` },
     { authorization: key },
     { authorization: `Bearer ${key}, Bearer ${key}` },
-    { 'x-api-key': key },
+    { 'x-api-key': revoked },
+    { 'x-api-key': altered },
+    { 'x-api-key': `Bearer ${key}` },
+    { 'x-api-key': `${key}, ${key}` },
+    { authorization: `Basic ${Buffer.from(`x:${key}`).toString('base64')}`, 'x-api-key': key },
+    { 'api-key': key },
     { cookie: `key=${key}` },
   ];
 }

@@ -72,7 +72,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     expect(await live.gateway.webhooks.get('usr_1', id)).to.deep.equal(before);
   });
 
-  it('API2 Broken authentication: no operation answers without exactly one valid key, sent as a Bearer token', async () => {
+  it('API2 Broken authentication: no operation answers without exactly one valid key, sent as a Bearer token or as x-api-key', async () => {
     const { id: revokedId, key: revoked } = await live.gateway.keys.create({ userId: 'usr_1' });
     await live.gateway.keys.revoke(revokedId);
     for (const { method, path } of operations) {
