@@ -18,6 +18,7 @@ declare global {
   const signedInUser: (req: IncomingMessage) => Promise<string | null>;
   const OPENAI_API_KEY: string;
   const SPARE_KEY: string;
+  const ANTHROPIC_API_KEY: string;
   const event: EventInput;
   const Invoice: Model<{ _id: number; paid: boolean }>;
 }
