@@ -13,7 +13,6 @@ module.exports = {
     'test/http/*.long.test.ts',
     'test/keys/*.long.test.ts',
     'test/killed/*.long.test.ts',
-    'test/openapi/spectral.long.test.ts',
     'test/package/arrows.long.test.ts',
     'test/package/host.long.test.ts',
     'test/package/tarball.long.test.ts',
