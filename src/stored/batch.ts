@@ -8,9 +8,8 @@ import type { RequestedOutput, RequestedTools } from '../options/options.ts';
 import type { ResponseBody } from '../outbound/exchange.ts';
 import { type Fields, isObject, parsed } from '../proxy/answer-body.ts';
 import type { BackgroundUsage } from '../proxy/call-storage.ts';
-import { imageModel, readHostedTools, toolUseOf } from '../proxy/hosted-tools.ts';
+import { imageModel, toolUseOf } from '../proxy/hosted-tools.ts';
 import { estimateInput, readModelBody, shortValue } from '../proxy/model-body.ts';
-import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, noUsage, type Used, usageFrom } from '../proxy/usage-meter.ts';
 import { isStoredId } from './kinds.ts';
 import { namedObjects, requireOwned, shapeOf, storedObjectNotFound, storedReferences } from './references.ts';
@@ -18,7 +17,7 @@ import { readStored } from './upstream-reads.ts';
 import {
   fileOf,
   readFields,
-  requireModel,
+  requireModels,
   type UsedByWork,
   type WorkInput,
   type WorkRequests,
@@ -136,15 +135,7 @@ async function addRequest(
   const read = readModelBody({ rawBody, fields, body: body as ApiRequest['body'] }, endpoint.replace('/v1', ''));
   const { model } = read;
   if (model === undefined) refuse('missing_required_parameter', 'body.model', 'is required');
-  await requireModel(model, input);
-  const tools = await readHostedTools({ rawBody, fields, body: body as ApiRequest['body'] }, principal);
-  const toolModels = tools?.models.map(({ name }) => name) ?? [];
-  for (const name of toolModels) storedObjects.models.requireOpen(name, principal.userId, [upstream]);
-  for (const name of [model, ...toolModels]) {
-    if (upstreamModelName(upstream, name) === name) continue;
-    const problem = `${name} is a name that only the gateway knows, and a batch goes up as it is`;
-    refuse('invalid_value', 'body.model', problem);
-  }
+  const tools = await requireModels(model, { rawBody, fields, body: body as ApiRequest['body'] }, 'body.model', input);
   const named = { rawBody, fields };
   const all = [...storedReferences(named), ...(await namedObjects(named))];
   const references = all.filter(({ kind, id }) => !sum.owned.has(`${kind} ${id}`));

@@ -8,15 +8,13 @@ import { classify, outboundError } from '../outbound/outbound-error.ts';
 import { collect, type Fields, isObject, parsed } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
 import { isEncoded } from '../proxy/headers.ts';
-import { readHostedTools } from '../proxy/hosted-tools.ts';
 import { attachmentsIn, MessageReader } from '../proxy/messages.ts';
 import { countIn, estimateInput, longestValue } from '../proxy/model-body.ts';
-import { upstreamModelName } from '../proxy/upstream.ts';
 import { answerBytesPerToken, noUsage, type Used } from '../proxy/usage-meter.ts';
 import { type Line, linesOf, withEstimate } from './batch.ts';
 import { requireOwned, shapeOf } from './references.ts';
 import { readStored } from './upstream-reads.ts';
-import { requireModel, type UsedByWork, type WorkInput, type WorkRequests, WorkSum } from './work.ts';
+import { requireModels, type UsedByWork, type WorkInput, type WorkRequests, WorkSum } from './work.ts';
 
 /** The most requests that a provider takes in a batch. */
 const mostRequests = 100_000;
@@ -64,7 +62,7 @@ export async function firstModel(rawBody: Buffer): Promise<string | undefined> {
  */
 export async function readMessageBatch(input: WorkInput): Promise<WorkRequests> {
   const { apiRequest, upstream, storedObjects } = input;
-  const { rawBody, principal } = apiRequest;
+  const { rawBody } = apiRequest;
   const { value } = await outline(rawBody, batch);
   const { requests } = value as { readonly requests?: unknown };
   if (!Array.isArray(requests) || requests.length === 0) {
@@ -92,15 +90,7 @@ export async function readMessageBatch(input: WorkInput): Promise<WorkRequests> 
     if (typeof container === 'string') containers.set(container, `${at}.container`);
   }
   const called = model as string;
-  await requireModel(called, input);
-  const hosted = await readHostedTools({ rawBody, fields: new Map(), body: {} as ApiRequest['body'] }, principal);
-  const toolModels = hosted?.models.map(({ name }) => name) ?? [];
-  for (const name of toolModels) storedObjects.models.requireOpen(name, principal.userId, [upstream]);
-  for (const name of [called, ...toolModels]) {
-    if (upstreamModelName(upstream, name) === name) continue;
-    const problem = `${name} is a name that only the gateway knows, and a batch goes up as it is`;
-    refuse('invalid_value', 'requests', problem);
-  }
+  await requireModels(called, { rawBody, fields: new Map(), body: {} as ApiRequest['body'] }, 'requests', input);
   const references = [...containers].map(([id, param]) => ({ kind: 'container', id, param }) as const);
   await requireOwned(storedObjects, apiRequest, { references }, [upstream]);
   const files = attachmentsIn(rawBody);

@@ -8,9 +8,10 @@ import { requireAllowedModel } from '../proxy/admission.ts';
 import { collect, type Fields, parsed } from '../proxy/answer-body.ts';
 import type { BackgroundUsage } from '../proxy/call-storage.ts';
 import { failure } from '../proxy/failure.ts';
+import { type HostedTools, readHostedTools } from '../proxy/hosted-tools.ts';
 import { checkModelName } from '../proxy/model-body.ts';
 import type { RetryPolicy } from '../proxy/retry.ts';
-import { routeModel, type Upstream } from '../proxy/upstream.ts';
+import { routeModel, type Upstream, upstreamModelName } from '../proxy/upstream.ts';
 import { closedRecord, type Used } from '../proxy/usage-meter.ts';
 import type { StoredObjects } from './service.ts';
 import type { BackgroundResponse, StoredObject } from './stored-object.ts';
@@ -118,6 +119,32 @@ export async function requireModel(name: string, { apiRequest, upstream, storedO
     const message = `${error.message}. If it is there, the provider that keeps the file does not serve it`;
     throw new GatewayError('model_not_found', message, { param: 'model', cause: error });
   }
+}
+
+/**
+ * Requires of each model that a request of a batch names, its own and those of its hosted tools, what is required where it is called, and that the
+ * upstream has no other name for it: a batch goes up as it is.
+ * @param param names its own in an error
+ * @returns its hosted tools
+ * @throws GatewayError as {@link requireModel} does
+ */
+export async function requireModels(
+  model: string,
+  request: Parameters<typeof readHostedTools>[0],
+  param: string,
+  input: WorkInput,
+): Promise<HostedTools | undefined> {
+  const { apiRequest, upstream, storedObjects } = input;
+  const { principal } = apiRequest;
+  await requireModel(model, input);
+  const tools = await readHostedTools(request, principal);
+  const toolModels = tools?.models.map(({ name }) => name) ?? [];
+  for (const name of toolModels) storedObjects.models.requireOpen(name, principal.userId, [upstream]);
+  for (const name of [model, ...toolModels]) {
+    if (upstreamModelName(upstream, name) === name) continue;
+    refuse('invalid_value', param, `${name} is a name that only the gateway knows, and a batch goes up as it is`);
+  }
+  return tools;
 }
 
 /**
