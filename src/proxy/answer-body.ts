@@ -128,6 +128,26 @@ export function beginsAsJson(chunk: Buffer): boolean | undefined {
   return first === undefined ? undefined : first === '{' || first === '[';
 }
 
+/** Reads an answer chunk by chunk. */
+interface ChunkReader {
+  read(chunk: Buffer): void;
+}
+
+/** Reads an answer by one of two readers, which is made when its beginning says whether it is JSON or events. */
+export function createBodyReader(ofJson: () => ChunkReader, ofEvents: () => ChunkReader): ChunkReader {
+  let reader: ChunkReader | undefined;
+  return {
+    read(chunk) {
+      if (!reader) {
+        const isJson = beginsAsJson(chunk);
+        if (isJson === undefined) return;
+        reader = isJson ? ofJson() : ofEvents();
+      }
+      reader.read(chunk);
+    },
+  };
+}
+
 /**
  * Holds a body until it is whole or exceeds the limit, so that the gateway can still answer with an error when it breaks off or
  * is invalid. Rejects with the body's OutboundError.
@@ -273,8 +293,7 @@ export interface ReportedUsage {
 }
 
 /** Reads what an answer says of its usage, and whether it has ended, chunk by chunk. */
-export interface AnswerReader {
-  read(chunk: Buffer): void;
+export interface AnswerReader extends ChunkReader {
   /** `undefined` until a valid usage has come. */
   readonly reported: ReportedUsage | undefined;
   /** Whether only its last event may still be missing, or the end of its body. Before that, what is reported of the output is too little. */
@@ -285,7 +304,7 @@ export interface AnswerReader {
 const mostTokens = 100_000_000;
 
 /** @returns `undefined` when there is none; `NaN` for anything that is not a count */
-export function countIn(usage: Readonly<Record<string, unknown>>, ...names: readonly string[]): number | undefined {
+export function usageCount(usage: Readonly<Record<string, unknown>>, ...names: readonly string[]): number | undefined {
   const value = names.map((name) => usage[name]).find((found) => found !== undefined && found !== null);
   if (value === undefined) return undefined;
   const isCount = Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= mostTokens;
@@ -295,5 +314,5 @@ export function countIn(usage: Readonly<Record<string, unknown>>, ...names: read
 
 /** A count among the details of a usage; 0 where there is none. */
 export function detailIn(details: unknown, name: string): number {
-  return (isObject(details) && countIn(details, name)) || 0;
+  return (isObject(details) && usageCount(details, name)) || 0;
 }

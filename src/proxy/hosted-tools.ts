@@ -5,7 +5,7 @@ import { type PricedTool, toolCounts } from '../options/accounts.ts';
 import type { RequestedTools, ToolCounts } from '../options/options.ts';
 import type { Principal } from '../options/principal.ts';
 import { requireAllowedModel } from './admission.ts';
-import { beginsAsJson, type Fields, isObject } from './answer-body.ts';
+import { createBodyReader, type Fields, isObject } from './answer-body.ts';
 import { ItemEvents } from './item-events.ts';
 import { checkModelName, type Edit, longestValue } from './model-body.ts';
 import { type Upstream, upstreamModelName } from './upstream.ts';
@@ -172,15 +172,13 @@ const freeActions: ReadonlySet<unknown> = new Set(['open_page', 'find_in_page', 
 export class ToolCalls {
   /** By id. */
   readonly #calls = new Map<unknown, ToolCall>();
-  #reader: { read(chunk: Buffer): void } | undefined;
+  readonly #reader = createBodyReader(
+    () => this.#listReader(),
+    () => this.#eventReader(),
+  );
 
   /** Reads an answer in JSON, or a stream of events, chunk by chunk. */
   read(chunk: Buffer): void {
-    if (!this.#reader) {
-      const isJson = beginsAsJson(chunk);
-      if (isJson === undefined) return;
-      this.#reader = isJson ? this.#listReader() : this.#eventReader();
-    }
     this.#reader.read(chunk);
   }
 

@@ -3,12 +3,12 @@ import { JsonMembers } from '../http/json/search.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import {
   type AnswerReader,
-  beginsAsJson,
-  countIn,
+  createBodyReader,
   detailIn,
   isObject,
   parsed,
   type ReportedUsage,
+  usageCount,
 } from './answer-body.ts';
 import { dataOf } from './event-framer.ts';
 import { type ModelBody, readModelBody } from './model-body.ts';
@@ -89,14 +89,12 @@ export class MessageReader implements AnswerReader {
   #webSearches: number | undefined;
   #thinking = 0;
   #shownSearches = 0;
-  #reader: { read(chunk: Buffer): void } | undefined;
+  readonly #reader = createBodyReader(
+    () => this.#memberReader(),
+    () => this.#eventReader(),
+  );
 
   read(chunk: Buffer): void {
-    if (!this.#reader) {
-      const isJson = beginsAsJson(chunk);
-      if (isJson === undefined) return;
-      this.#reader = isJson ? this.#memberReader() : this.#eventReader();
-    }
     this.#reader.read(chunk);
   }
 
@@ -122,7 +120,7 @@ export class MessageReader implements AnswerReader {
   addUsage(usage: unknown): void {
     if (!isObject(usage)) return;
     const counts = countNames.flatMap((name) => {
-      const count = countIn(usage, name);
+      const count = usageCount(usage, name);
       return count === undefined ? [] : [[name, count] as const];
     });
     if (counts.some(([, count]) => Number.isNaN(count))) return;

@@ -2,7 +2,7 @@ import { searchedKey, ValueReader } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
-import { type AnswerReader, countIn, detailIn, isObject, type ReportedUsage } from './answer-body.ts';
+import { type AnswerReader, detailIn, isObject, type ReportedUsage, usageCount } from './answer-body.ts';
 import type { Endpoint } from './endpoint.ts';
 import { imageModel, noToolUse, ToolCalls, type ToolUse, webCitation } from './hosted-tools.ts';
 import type { ErrorInside } from './inspect-answer.ts';
@@ -227,10 +227,10 @@ function durationFrom({ seconds }: Readonly<Record<string, unknown>>): ReportedU
 export function usageFrom(usage: unknown): ReportedUsage | undefined {
   if (!isObject(usage)) return undefined;
   if (usage.type === 'duration') return durationFrom(usage);
-  const inputTokens = countIn(usage, 'prompt_tokens', 'input_tokens');
-  const total = countIn(usage, 'total_tokens');
+  const inputTokens = usageCount(usage, 'prompt_tokens', 'input_tokens');
+  const total = usageCount(usage, 'total_tokens');
   const beyondInput = total === undefined || inputTokens === undefined ? undefined : Math.max(0, total - inputTokens);
-  const reportedOutput = countIn(usage, 'completion_tokens', 'output_tokens') ?? beyondInput;
+  const reportedOutput = usageCount(usage, 'completion_tokens', 'output_tokens') ?? beyondInput;
   if (inputTokens === undefined || reportedOutput === undefined) return undefined;
   const outputTokens = Math.max(reportedOutput, beyondInput ?? 0);
   if (Number.isNaN(inputTokens) || Number.isNaN(outputTokens)) return undefined;
