@@ -107,7 +107,7 @@ async function createClaimant(setup: Setup, prefix: string, pending: number) {
   async function claimAll(): Promise<void> {
     const { webhookIds: found } = await due.look(null, 1_000, noEvents);
     const refs = await due.ofWebhooks(new Map(found.map((webhookId) => [webhookId, dueEach])));
-    const claimed = (await Promise.all(refs.map(claims.claim))).filter((claim) => claim !== null);
+    const claimed = (await Promise.all(refs.map((ref) => claims.claim(ref)))).filter((claim) => claim !== null);
     for (const claim of claimed) claims.drop(claim);
     if (claimed.length !== webhooks * dueEach) throw new Error('not all were claimed');
   }

@@ -14,9 +14,9 @@ const secret = 'the-secret-of-the-bench';
 export const nodeOptionsForProfile = process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [];
 /**
  * Node lets garbage pile up to some 300 MB where nobody says otherwise, whatever is in use; this is what is said, to each
- * of the scripts beside this file alike.
+ * of the scripts beside this file alike. Node 24 keeps more young garbage than Node 20, which has 16.
  */
-const nodeOptions = ['--max-old-space-size=192', ...nodeOptionsForProfile];
+const nodeOptions = ['--max-old-space-size=192', '--max-semi-space-size=16', ...nodeOptionsForProfile];
 /** How long a delivery is waited for: stock Agenda takes minutes. Milliseconds. */
 const maxWait = 600_000;
 
