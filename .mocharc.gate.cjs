@@ -14,7 +14,6 @@ module.exports = {
     'test/keys/*.long.test.ts',
     'test/killed/*.long.test.ts',
     'test/package/arrows.long.test.ts',
-    'test/package/host.long.test.ts',
     'test/package/tarball.long.test.ts',
     'test/proxy/relay/*.long.test.ts',
     'test/security/requests/*.long.test.ts',
