@@ -172,6 +172,24 @@ export class EventFramer {
   }
 }
 
+/** What stands between two events, in their text. */
+export const betweenEvents = /\r\n\r\n|\n\n|\r\r/g;
+/** The most that is held of an event that has not come to its end. Characters. */
+const longestEvent = 64 * 1024;
+
+/** Splits a stream into the texts of its events, each byte as one character. Of an event that is longer than {@link longestEvent} only the end is given. */
+export class EventTexts {
+  /** The beginning of the event that comes. */
+  tail = '';
+
+  read(chunk: Buffer): string[] {
+    const held = this.tail.length > longestEvent ? '' : this.tail;
+    const events = (held + chunk.toString('latin1')).split(betweenEvents);
+    this.tail = events.pop() as string;
+    return events;
+  }
+}
+
 /** The `data` of an event: its lines joined (WHATWG HTML, 9.2.6). */
 export function dataOf(event: string): string {
   return event

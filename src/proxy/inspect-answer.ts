@@ -11,7 +11,7 @@ import {
   peek,
 } from './answer-body.ts';
 import type { Endpoint } from './endpoint.ts';
-import { dataOf } from './event-framer.ts';
+import { betweenEvents, dataOf } from './event-framer.ts';
 import { isEncoded, isEventStream } from './headers.ts';
 
 /** An error that an answer with a status of 2xx holds in place of its result. */
@@ -307,7 +307,6 @@ export function readEvent(bytes: Buffer): ReadEvent {
 
 /** How much is looked at for the first event that says something. Bytes. */
 const eventLimit = 16 * 1024;
-const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
 const leadingComments = /^(?::[^\r\n]*(?:\r\n|\n|\r))*/;
 
 const doneEvent = /(?:^|[\r\n])data: ?\[DONE\]/;
@@ -325,7 +324,7 @@ export function isDoneEvent(event: Buffer): boolean {
 function judgeEvents(bytes: Buffer, isWhole: boolean, { inEvent }: LeastResult): Verdict | undefined {
   const text = bytes.toString('latin1', 0, eventLimit);
   let from = 0;
-  for (const { index, 0: end } of text.matchAll(eventEnd)) {
+  for (const { index, 0: end } of text.matchAll(betweenEvents)) {
     const [comments = ''] = leadingComments.exec(text.slice(from, index)) ?? [];
     const event = bytes.subarray(from + comments.length, index + end.length);
     const { error } = readEvent(event);

@@ -2,8 +2,8 @@ import { JsonMembers } from '../http/json/search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { beginsAsJson, type Fields, parsed } from '../proxy/answer-body.ts';
 import type { BackgroundWork } from '../proxy/call-storage.ts';
-import { dataOf } from '../proxy/event-framer.ts';
-import { eventEnd, ItemEvents } from '../proxy/item-events.ts';
+import { betweenEvents, dataOf } from '../proxy/event-framer.ts';
+import { ItemEvents } from '../proxy/item-events.ts';
 import type { MadeRow } from './kind-rows.ts';
 import { isModelName, isStoredId, kinds, type StoredKind } from './kinds.ts';
 import type { StoredObject } from './stored-object.ts';
@@ -100,7 +100,7 @@ export class CreatedObjectSearch {
     const text = bytes.toString('latin1');
     let found: Fields | undefined;
     let from = 0;
-    for (const { index, 0: end } of text.matchAll(eventEnd)) {
+    for (const { index, 0: end } of text.matchAll(betweenEvents)) {
       const object = this.#objectOf(text.slice(from, index));
       if (hasId(object)) {
         found = object;
