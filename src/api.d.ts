@@ -1986,6 +1986,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rerank": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rerank documents
+         * @description Orders documents by how well each answers a question, in the shape that Cohere, Jina, vLLM and others share.
+         */
+        post: operations["createRerank"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/embeddings": {
         parameters: {
             query?: never;
@@ -3144,7 +3164,7 @@ export interface components {
          * @enum {string}
          */
         KnownDeliveryErrorCode: "dns_failed" | "address_not_allowed" | "http_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "proxy_unreachable" | "proxy_refused" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown";
-        /** @description The receiver answered with this status, which is not 2xx. Answer 2xx once the event is taken over; the recorded answer and your logs say why not. A 401 mostly means that it verifies with another secret. */
+        /** @description The receiver answered with this status, which is not 2xx. Answer 2xx once the event is taken over; the recorded answer and your logs say why not. */
         DeliveryStatusCode: string;
         /**
          * @description An error of a model call. The gateway's own fits `ErrorResponse`. One of the provider is relayed as it came: its fields are the
@@ -4675,6 +4695,50 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        RerankRequest: {
+            /** @description The id of the model. */
+            model: string;
+            /** @description What the documents should answer; models for more than text take an object, too. */
+            query: string | {
+                [key: string]: unknown;
+            };
+            /** @description The documents, each a text or an object with its parts. Some servers take all of them as one object. */
+            documents: (string | {
+                [key: string]: unknown;
+            })[] | {
+                [key: string]: unknown;
+            };
+            /** @description How many of them to answer; all of them when you leave it out. */
+            top_n?: number;
+            /** @description Whether the answer repeats the documents. */
+            return_documents?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        RerankResults: {
+            id?: string;
+            model?: string;
+            results: ({
+                /** @description Which of the documents it is, from 0. */
+                index: number;
+                /** @description How well it answers the query; higher is better. */
+                relevance_score: number;
+                /** @description The document, if the request asked for it. */
+                document?: unknown;
+            } & {
+                [key: string]: unknown;
+            })[];
+            /** @description What was counted, from Cohere and those that answer like it. */
+            meta?: {
+                [key: string]: unknown;
+            };
+            /** @description What was counted, from others. */
+            usage?: {
+                [key: string]: unknown;
+            };
+        } & {
+            [key: string]: unknown;
+        };
         ImageEditRequest: {
             /** @description The image, as a PNG, WebP or JPEG file; several of them as parts of this name or of the name `image[]`. */
             image: string[];
@@ -5666,6 +5730,8 @@ export interface components {
             seconds: number;
             /** @description Characters of text that was spoken, where the provider counts no tokens for it. */
             characters: number;
+            /** @description Of reranks and endpoints that a gateway has been given, the calls, or what they count in their place; absent where there were none. */
+            units?: number;
             /** @description Bytes of files that were sent to providers, as the bodies of the requests have them. */
             uploaded_bytes: number;
             /** @description Bytes of files that were downloaded from providers. */
@@ -11663,6 +11729,51 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModerationList"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createRerank: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RerankRequest"];
+            };
+        };
+        responses: {
+            /** @description The documents by relevance, the best first. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RerankResults"];
                 };
             };
             400: components["responses"]["InvalidModelRequest"];

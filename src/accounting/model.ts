@@ -39,6 +39,8 @@ export interface UsageSums {
   images: number;
   seconds: number;
   characters: number;
+  /** Absent where there were none. */
+  units?: number | undefined;
   /** Sent up to upstreams as files. Absent where nothing was. */
   uploadedBytes?: number;
   /** Sent down to clients as files. Absent where nothing was. */
@@ -100,6 +102,7 @@ const amounts = {
   webSearchCalls: Number,
   fileSearchCalls: Number,
   codeInterpreterCalls: Number,
+  units: Number,
 } as const;
 
 const sums = { requests: { type: Number, required: true }, ...amounts, microCredits: Number } as const;

@@ -47,11 +47,11 @@ export function mostCost(options: MostCostOptions, requested: Requested): number
   const { call, inputTokens, output } = requested;
   const { endpoint, model } = call;
   if (freeEndpoints.has(endpoint)) return 0;
-  const { choices, seconds = 0, characters = 0, stored, tools, writesCache = false } = output;
+  const { choices, seconds = 0, characters = 0, units, stored, tools, writesCache = false } = output;
   const images = endpoint.startsWith('/images') ? choices : 0;
   const outputTokens = mostOutputTokens(options, requested);
   const used = {
-    ...{ inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, stored },
+    ...{ inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, units, stored },
     estimated: true,
   };
   const cost = costOf(options, { model, endpoint, ...used, ...tools });

@@ -32,6 +32,7 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
       | 'outputAudioTokens'
       | 'seconds'
       | 'characters'
+      | 'units'
       | 'endpoint'
       | 'stored'
       | 'estimated'
@@ -115,17 +116,19 @@ function costOfTokens(price: ModelPrice, charged: Charged): number {
 }
 
 /**
- * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by token
- * or by length, never by both. Characters are always known, and are charged if tokens cost nothing. If there are both tokens
- * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0.
+ * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by unit, by token
+ * or by length, never by two of them: by units if its endpoint has some, and its model a price for them. Characters are always known, and are charged
+ * if tokens cost nothing. If there are both tokens and seconds, both are estimates, and the higher one is charged. The cost is rounded once,
+ * and never to 0.
  */
 export function costOf(all: Prices, charged: Charged): number {
-  const { model, inputTokens, images, seconds = 0, characters = 0, endpoint, stored } = charged;
+  const { model, inputTokens, images, seconds = 0, characters = 0, units, endpoint, stored } = charged;
   const price = priceOf(all, model);
-  const { input = 0, second = 0, character = 0, batch = 1, training = input } = price;
+  const { input = 0, second = 0, character = 0, unit, batch = 1, training = input } = price;
   const ofTokens = costOfTokens(price, charged);
   const ofSeconds = seconds * second * microCreditsPerCredit;
-  const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
+  const byLength = Math.max(ofTokens, ofSeconds) || characters * character;
+  const ofText = unit === undefined || units === undefined ? byLength : units * unit * microCreditsPerCredit;
   const ofModel = ofText * (batches.has(endpoint) ? batch : 1) + images * costOfImage(all, charged);
   const ofCall = endpoint === trainings ? inputTokens * training : ofModel + costOfTools(all, charged);
   const cost = stored ? ofCall + costOfStored(all, stored) : ofCall;

@@ -36,6 +36,7 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
     ...(sums.codeInterpreterCalls && { code_interpreter_calls: sums.codeInterpreterCalls }),
     seconds: sums.seconds,
     characters: sums.characters,
+    ...(sums.units && { units: sums.units }),
     uploaded_bytes: sums.uploadedBytes ?? 0,
     downloaded_bytes: sums.downloadedBytes ?? 0,
     ...(sums.credits !== undefined && { credits: sums.credits }),

@@ -25,6 +25,7 @@ export const countedFields = [
   'codeInterpreterCalls',
   'seconds',
   'characters',
+  'units',
   'stored',
   'holder',
 ] as const satisfies readonly (keyof UsageDocument)[];
@@ -38,6 +39,7 @@ export const furtherFields = [
   'webSearchCalls',
   'fileSearchCalls',
   'codeInterpreterCalls',
+  'units',
 ] as const;
 
 export type CountedRecord = Pick<UsageDocument, '_id' | (typeof countedFields)[number]>;
@@ -114,7 +116,7 @@ function usageOf(record: CountedRecord, cost: CostOf): UsageSums {
   ];
   // it is no request if its answer was nothing but an error of the upstream, or if it called no model
   const hasFailed = record.ending === 'upstream_failed' && !record.estimated;
-  const isNothing = hasFailed && inputTokens + outputTokens + images + seconds + characters === 0;
+  const isNothing = hasFailed && inputTokens + outputTokens + images + seconds + characters + (record.units ?? 0) === 0;
   const microCredits = cost?.(record) ?? 0;
   const further = furtherFields.flatMap((name) => (record[name] ? [[name, record[name]] as const] : []));
   return {

@@ -329,6 +329,7 @@ function toClosedDocument(record: UsageRecord, holder?: string) {
     codeInterpreterCalls: record.codeInterpreterCalls,
     seconds: record.seconds,
     characters: record.characters,
+    units: record.units,
     stored: record.stored,
     estimated: record.estimated,
     ending: record.ending,

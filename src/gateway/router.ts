@@ -47,7 +47,7 @@ const formLength = 64 * 1024;
 export function createGatewayRouter(services: Services): GatewayRouter {
   const { spec, options, fixed, access, authenticator, requestObservers: observers, openRequests } = services;
   const { dashboard, logger } = options;
-  const operations = operationsOf(services);
+  const operations = { ...operationsOf(services), ...services.proxy.ownOperations };
   const addApi = createApi({
     spec,
     operations,
@@ -68,6 +68,6 @@ export function createGatewayRouter(services: Services): GatewayRouter {
   if (dashboard) addDashboard(router, { dashboard, ...parts, authenticator, addApi, openRequests, logger });
   else addApi(router, authenticator.byKey);
   // behind the API, so that its requests do not pass these
-  if (reference) addOpenApiRoutes(router, { openRequests, logger });
+  if (reference) addOpenApiRoutes(router, { spec, openRequests, logger });
   return router;
 }

@@ -8,6 +8,7 @@ import { createEventService } from '../events/service.ts';
 import { AccountMemory } from '../fairness/account-shares.ts';
 import { type Authenticator, byApiKey, checkedAuthenticate, createAuthenticator } from '../http/authentication.ts';
 import { OpenRequests } from '../http/request.ts';
+import { addEndpoints } from '../http/validation/own-endpoints.ts';
 import { createKeyService, type KeyService } from '../keys/service.ts';
 import { type AuthenticateKey, createAuthenticateKey } from '../keys/verify-key.ts';
 import { createDatabaseClock } from '../mongo/clock.ts';
@@ -64,7 +65,7 @@ function createBase(options: ResolvedOptions, fixed: Fixed, database: OpenDataba
   const { connection, access } = database;
   const { logger } = options;
   const { allowPrivateNetworks } = options;
-  const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
+  const spec = addEndpoints(addCustomEventTypes(sharedSpec(), options.eventTypes), options.endpoints);
   const networks = parseNetworks(allowPrivateNetworks);
   if (networks.length > 0) logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
   return {
@@ -251,6 +252,7 @@ function createModelCalls(base: Base, sealer: Sealer, accounting: Accounting, ke
   const upstreamWindow = new UpstreamWindow(options.upstreams.map(({ name }) => name));
   const proxy = createProxy({
     upstreams,
+    endpoints: options.endpoints,
     logger: options.logger,
     retry,
     hooks: options,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
-import { type ErrorCode, GatewayError } from '../errors.ts';
+import { type Dialect, type ErrorCode, GatewayError } from '../errors.ts';
 import { AccountMemory, AccountTurns, MemoryReservation } from '../fairness/account-shares.ts';
 import { MinuteWindows, untilNextMinute } from '../fairness/minute-windows.ts';
 import type { Spec } from '../openapi/spec.ts';
@@ -87,6 +87,13 @@ type RouteMatch =
   | { readonly served: ServedRoute; readonly params: Readonly<Record<string, string>> }
   | { readonly refusal: GatewayError };
 
+/** The API of a route's upstreams, if it says so itself. */
+function dialectIn(match: RouteMatch): Dialect | undefined {
+  if ('refusal' in match) return undefined;
+  const { operation } = match.served.route;
+  return 'relay' in operation ? operation.dialect : undefined;
+}
+
 /** What counts the requests of a route. What changes something counts as a write, but for model calls and what the operator's services publish. */
 function limitOf(route: Route, { limitReads, limitWrites }: ApiDependencies): LimitAccount | undefined {
   if (route.method === 'GET') return limitReads;
@@ -129,7 +136,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     // read once: where Express has changed its prototype, each access costs as much as hundreds of others
     const { headers, method = '' } = req;
     const id = requestId(headers, res);
-    const dialect = dialectOf(req);
+    const dialect = dialectIn(match) ?? dialectOf(req);
     let buffer: BodyBuffer | undefined;
     const client = new ClientDisconnect(res, () => {
       openRequests.delete(res);

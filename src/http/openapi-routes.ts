@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
 import { readText } from '../openapi/read-document.ts';
-import { sharedSpec } from '../openapi/spec.ts';
+import { type Spec, sharedSpec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { OpenRequests } from './request.ts';
 import { answerReads } from './router.ts';
@@ -49,21 +49,26 @@ function createServedDocument(
 
 const description = 'This gateway. Every path starts with /v1.';
 
-/** Serves openapi.yaml as JSON and as YAML to anybody, with the router's own mount path as its server. */
+/** Serves openapi.yaml, with the host's own paths, as JSON and as YAML to anybody, with the router's own mount path as its server. */
 export function addOpenApiRoutes(
   router: express.Router,
-  deps: { readonly openRequests: OpenRequests; readonly logger: Logger },
+  deps: { readonly spec: Pick<Spec, 'paths'>; readonly openRequests: OpenRequests; readonly logger: Logger },
 ): void {
+  const { paths } = deps.spec;
+  const known = sharedSpec().paths;
   let json: string | undefined;
   let yaml: string | undefined;
   const jsonAt = createServedDocument('application/json', (url) => {
-    json ??= JSON.stringify({ ...sharedSpec(), servers: undefined });
+    json ??= JSON.stringify({ ...sharedSpec(), paths, servers: undefined });
     return `{"servers":${JSON.stringify([{ url, description }])},${json.slice(1)}`;
   });
   const yamlAt = createServedDocument('application/yaml', (url) => {
     // JSON is YAML, so that no path needs escapes of another kind
     const servers = `servers:\n  - url: ${JSON.stringify(url)}\n    description: ${description}\n`;
-    yaml ??= readText();
+    yaml ??= readText().replace(/^paths:\n/m, (line) => {
+      const added = Object.entries(paths).filter(([path]) => !Object.hasOwn(known, path));
+      return line + added.map(([path, item]) => `  ${JSON.stringify(path)}: ${JSON.stringify(item)}\n`).join('');
+    });
     return yaml.replace(/^servers:\n(?: .*\n)+/m, () => servers);
   });
   for (const [path, documentAt] of [

@@ -120,6 +120,13 @@ export interface DataOperation<Request = ApiRequest, Answer extends Reply = Repl
 export interface RelayOperation {
   /** Whether it takes its body as it comes, which nobody checks before. @default false */
   readonly streamsUp?: boolean;
+  /** The API of its upstreams, in whose shapes errors are answered. @default what the request says */
+  readonly dialect?: Dialect;
+  /**
+   * For an operation that a host has described: the names at the top of its body that are read whether or not they are described. Its body is checked as a
+   * whole, and not only what is kept of others. @default openapi.yaml describes what is read, and needs no more of it
+   */
+  readonly reads?: readonly string[];
   /** Says who makes a request that comes with something else than a key. @param byKey says it by the key. @default the key alone says it */
   readonly authenticate?: (req: IncomingMessage, byKey: () => Promise<Principal>) => Promise<Principal>;
   relay(request: ApiRequest, res: ServerResponse): Promise<void>;

@@ -7,10 +7,10 @@ import { BodyStream } from './body/body-stream.ts';
 import { type CheckForm, createFormCheck, readForm } from './body/form.ts';
 import { type BodyBounds, type BodyBuffer, type BodyLimits, checkSize, keptBody, readBody } from './body/read-body.ts';
 import { type BodyShape, bodyShape } from './json/body-shape.ts';
-import { checkTree, outline, parseJson } from './json/scan.ts';
+import { checkTree, outline, parseJson, parseWhole } from './json/scan.ts';
 import type { ApiRequest, FieldRange } from './operation.ts';
 import { announcedLength, type OpenRequests, searchOf } from './request.ts';
-import { isRelayed, type Route } from './router.ts';
+import { isRelayed, type Route, readsOf } from './router.ts';
 import { createCompiledCheck } from './validation/compiled-check.ts';
 import { invalidRequest, notAParameter } from './validation/invalid-request.ts';
 import { createValidator, type Parsed } from './validation/validator.ts';
@@ -71,7 +71,7 @@ export function createRequestReader(deps: RequestReaderDependencies): ReadReques
       shape: shapes.get(route.description),
       onReserialised,
     };
-    const { raw, value, fields = noFields, stream } = await takeBody(req, headers, plan);
+    const { raw, value, fields = noFields, whole = value, stream } = await takeBody(req, headers, plan);
     const search = searchOf(req.url ?? '');
     const parameters = new URLSearchParams(search);
     // what is relayed goes up as it came: a provider may know parameters that appear twice
@@ -85,7 +85,7 @@ export function createRequestReader(deps: RequestReaderDependencies): ReadReques
       if (unknown !== undefined) refuse('unknown_parameter', unknown, notAParameter(route.query));
     }
     if (form) checkForm(route, form);
-    else if (!stream && isJson) await check(req, route, { params, query, body: value });
+    else if (!stream && isJson) await check(req, route, { params, query, body: whole });
     const request = {
       query,
       search,
@@ -128,6 +128,8 @@ interface RequestBody {
   readonly raw: Buffer;
   /** The parsed JSON; of a relayed body only what openapi.yaml describes. */
   readonly value?: unknown;
+  /** All of a body that a host has described. @default `value` */
+  readonly whole?: unknown;
   /** Where the described fields of a relayed body stand, by path. */
   readonly fields?: ReadonlyMap<string, FieldRange>;
   /** The body of an operation that takes it as it comes, unless the host has read it. */
@@ -180,7 +182,7 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   if (raw.length === 0) return missing();
   if (!shape) return { raw, value: parseJson(raw) };
   const { value, fields } = await outline(raw, shape);
-  return { raw, value, fields };
+  return { raw, value, fields, ...(readsOf(route) && { whole: parseWhole(raw) }) };
 }
 
 /** Serialises again what the host has parsed; the bytes may differ from those that were sent. */
@@ -241,9 +243,9 @@ function createRequestChecks(spec: Spec, routes: readonly Route[]): RequestCheck
   // the others take only forms
   const checked = routes.filter(({ mediaTypes }) => mediaTypes.size === 0 || mediaTypes.has('application/json'));
   const shapes = new Map<SpecOperation, BodyShape>();
-  for (const { description } of checked.filter(isRelayed)) {
-    const schema = jsonBodyOf(description)?.schema;
-    if (schema) shapes.set(description, bodyShape(spec, schema));
+  for (const route of checked.filter(isRelayed)) {
+    const schema = jsonBodyOf(route.description)?.schema;
+    if (schema) shapes.set(route.description, bodyShape(spec, schema, readsOf(route)));
   }
   const removeAbsentNulls = createRemoveAbsentNulls(spec, checked);
   const findFault = createCompiledCheck(simple, checked.filter(isFrequent));

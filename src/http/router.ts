@@ -95,7 +95,7 @@ function isDecodable(text: string): boolean {
 }
 
 /** A path of openapi.yaml as a regular expression that names its parameters. */
-function patternOf(template: string): RegExp {
+export function patternOf(template: string): RegExp {
   const escaped = template.replaceAll('.', '\\.');
   const source = escaped.replace(pathParameter, (text, name) => `(?<${name}>${text === wildcard ? '.+' : '[^/]+'})`);
   return new RegExp(`^${source}/?$`);
@@ -316,6 +316,11 @@ export function modelPaths(spec: Spec, operations: Operations): string[] {
 /** Whether a route passes a provider's answer on, byte by byte. */
 export function isRelayed({ operation }: Route): boolean {
   return 'relay' in operation;
+}
+
+/** What is read of a body that a host has described, beside what it describes; `undefined` for a body that openapi.yaml describes. */
+export function readsOf({ operation }: Route): readonly string[] | undefined {
+  return 'relay' in operation ? operation.reads : undefined;
 }
 
 /** Whether a route calls or lists models, which works without the database. */

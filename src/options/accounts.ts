@@ -132,6 +132,8 @@ interface ModelPrice {
   readonly second?: number;
   /** A million characters of text that is spoken, where the upstream counts no tokens for it. @default 0 */
   readonly character?: number;
+  /** One unit of an endpoint of your own, which is a call or what its `units` says, or of a rerank, which is a search unit or a call: these are charged by it, and by no token. @default they are charged by tokens */
+  readonly unit?: number;
   /** The part of these prices that requests in a batch cost: 0.5 for half. @default 1 */
   readonly batch?: number;
   /** A million tokens that a fine-tuning job of this model has trained. @default the price of input */
@@ -196,6 +198,7 @@ const checkPrice = objectOf({
   cachedAudioInput: credits,
   audioOutput: credits,
   cacheWrite: credits,
+  unit: credits,
 } satisfies Record<keyof ModelPrice, Check>);
 const ofStored = objectOf({ each: credits, megabyte: credits } satisfies Record<keyof StoredPrice, Check>);
 const checkStoredPrices = objectOf({
@@ -320,7 +323,7 @@ export const accountRows = {
     required: true,
     variable: 'CREDIT_PRICES',
     meaning:
-      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, cacheWrite, output, training, of audio audioInput, cachedAudioInput, audioOutput) or characters (character), of one image or of one second, and the part of it that a batch costs (batch), by model',
+      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, cacheWrite, output, training, of audio audioInput, cachedAudioInput, audioOutput) or characters (character), of one image, of one second or of one unit (unit), and the part of it that a batch costs (batch), by model',
     byDefault: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',
   },

@@ -84,6 +84,8 @@ export interface UsageRecord extends ToolCounts {
   readonly seconds: number;
   /** Of text that was spoken; 0 where the upstream counts tokens. */
   readonly characters: number;
+  /** Of reranks and endpoints of your own: those that the answer says, or those to expect. @default none */
+  readonly units?: number | undefined;
   /** Of a call that has moved a file, or made an object that has a price; it is no model call. @default none */
   readonly stored?: StoredUsage | undefined;
   /** Whether tokens or seconds are an estimate, because the upstream reported none or the answer broke off. */
@@ -110,6 +112,7 @@ export type OpenUsage = Pick<
   | 'imageModels'
   | 'seconds'
   | 'characters'
+  | 'units'
   | 'startedAt'
 >;
 
@@ -155,6 +158,8 @@ export interface RequestedOutput {
   readonly seconds?: number;
   /** The length of the text that is to be spoken. Characters. @default 0 */
   readonly characters?: number;
+  /** The units to expect, of reranks and endpoints of your own. @default none */
+  readonly units?: number;
   /** Whether the provider may write input into its cache, and count that. @default false */
   readonly writesCache?: boolean;
   /** The calls of hosted tools to expect: one of each that the request brings, or `max_tool_calls` of each, or the sum of their `max_uses`. @default none */

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Connection, Mongoose } from 'mongoose';
 import type { CreditOptions, LimitOptions, QuotaOptions } from './accounts.ts';
+import type { EndpointOptions } from './endpoints.ts';
 import type { Logger } from './logger.ts';
 import type { ModelHooks } from './model-hooks.ts';
 import type { Principal } from './principal.ts';
@@ -15,6 +16,7 @@ import type { UpstreamOptions } from './upstreams.ts';
 import type { DeliveryOptions, EventTypeOptions } from './webhooks.ts';
 
 export type * from './accounts.ts';
+export type { EndpointOptions } from './endpoints.ts';
 export type { Logger } from './logger.ts';
 export type * from './model-hooks.ts';
 export type { DashboardOptions } from './process.ts';
@@ -39,6 +41,8 @@ export interface ModelGatewayOptions<Custom extends string = string> extends Mod
   readonly allowStandalone?: boolean;
   /** The providers that model calls go to. @default [] (every model call answers 404 `model_not_found`) */
   readonly upstreams?: readonly UpstreamOptions[];
+  /** Endpoints of your upstreams that the gateway does not know: it relays, counts and describes them like its own. @default [] @when your upstreams have more than the gateway serves */
+  readonly endpoints?: readonly EndpointOptions[];
   /**
    * The proxy that upstreams are called through, with its credentials: `http://user:password@proxy.example.com:3128`. It must allow CONNECT to their hosts,
    * for http URLs too. Deliveries never go through it. @default none: variables of the environment are not read

@@ -6,6 +6,7 @@ import {
   type QuotaOptions,
   type RateLimits,
 } from './accounts.ts';
+import { checkEndpoints } from './endpoints.ts';
 import {
   aFunction,
   type Check,
@@ -125,6 +126,7 @@ export const table = {
   },
 
   upstreams: { check: (_, upstreams) => checkUpstreams(upstreams as readonly UpstreamOptions[]), default: [] },
+  endpoints: { check: checkEndpoints, default: [] },
   proxy: { kind: proxyUrl },
   modelCalls: { check: group('modelCalls'), default: {} },
   'modelCalls.attempts': { kind: wholeNumber(1, 20), default: 3 },

@@ -191,8 +191,8 @@ export function isJson(bytes: Buffer): boolean {
 
 /** What the answers of an endpoint have at least. One without it says nothing, and is no success, whatever its status. */
 export interface LeastResult {
-  /** A body has one of these members, with something in it. */
-  readonly members: readonly string[];
+  /** A body has one of these members, with something in it. @default it is an object or a list, with something in it */
+  readonly members?: readonly string[];
   /** The same in the text of an event: inside a JSON string its quotes would be escaped. */
   readonly inEvent: RegExp;
 }
@@ -206,6 +206,9 @@ export function leastResult(members: readonly string[], inEvents: readonly strin
   const something = String.raw`(?!null|false|\[\s*\]|\{\s*\})\S`;
   return { members, inEvent: new RegExp(`"(?:${names})"${gap}:${gap}${something}`) };
 }
+
+/** Of endpoints whose answers nobody has described: an object or a list, with something in it. */
+export const anyResult: LeastResult = { inEvent: /data:\s*[[{]\s*(?![\]}]|DONE)\S/ };
 
 /** Whether a value is an object of JSON, and no list. */
 export function isObject(value: unknown): value is Fields {
@@ -242,6 +245,7 @@ function isFilled(value: unknown): boolean {
 
 /** Whether a body, parsed, has a result, or is a list of some, as llama.cpp answers without `/v1`. */
 export function hasLeast(body: unknown, { members }: Pick<LeastResult, 'members'>): boolean {
+  if (members === undefined) return typeof body === 'object' && isFilled(body);
   if (Array.isArray(body)) return body.some((item) => isObject(item) && hasLeast(item, { members }));
   if (!isObject(body)) return false;
   if (members.some((name) => isFilled(body[name]))) return true;
@@ -296,6 +300,8 @@ export interface ReportedUsage {
 export interface AnswerReader extends ChunkReader {
   /** `undefined` until a valid usage has come. */
   readonly reported: ReportedUsage | undefined;
+  /** The units that it has. @default none is known */
+  readonly units?: number | undefined;
   /** Whether only its last event may still be missing, or the end of its body. Before that, what is reported of the output is too little. */
   readonly isEnded: boolean;
 }
@@ -315,4 +321,69 @@ export function usageCount(usage: Readonly<Record<string, unknown>>, ...names: r
 /** A count among the details of a usage; 0 where there is none. */
 export function detailIn(details: unknown, name: string): number {
   return (isObject(details) && usageCount(details, name)) || 0;
+}
+
+/** More seconds than any recording of one call has: 11 days. */
+const mostSeconds = 1_000_000;
+
+function durationFrom({ seconds }: Readonly<Record<string, unknown>>): ReportedUsage | undefined {
+  if (typeof seconds !== 'number' || !(seconds >= 0 && seconds <= mostSeconds)) return undefined;
+  // a thousandth is exact enough, and keeps sums short
+  return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, seconds: Math.round(seconds * 1_000) / 1_000 };
+}
+
+/**
+ * Reads a `usage` object, under the names of chat completions, of images, or of audio that is counted by its `seconds`. Counts must be whole numbers, 0 to 100 million;
+ * otherwise the whole object is ignored, and the usage is estimated. Where the total is more than input and output, as it is
+ * where a provider leaves reasoning out of the output, the difference counts as output.
+ */
+export function usageFrom(usage: unknown): ReportedUsage | undefined {
+  if (!isObject(usage)) return undefined;
+  if (usage.type === 'duration') return durationFrom(usage);
+  const inputTokens = usageCount(usage, 'prompt_tokens', 'input_tokens');
+  const total = usageCount(usage, 'total_tokens');
+  const beyondInput = total === undefined || inputTokens === undefined ? undefined : Math.max(0, total - inputTokens);
+  const reportedOutput = usageCount(usage, 'completion_tokens', 'output_tokens') ?? beyondInput;
+  if (inputTokens === undefined || reportedOutput === undefined) return undefined;
+  const outputTokens = Math.max(reportedOutput, beyondInput ?? 0);
+  if (Number.isNaN(inputTokens) || Number.isNaN(outputTokens)) return undefined;
+  // realtime responses have their details under names in the singular
+  const inputDetails = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
+  const outputDetails = usage.completion_tokens_details ?? usage.output_tokens_details ?? usage.output_token_details;
+  // DeepSeek and Moonshot have it beside the details, or in place of them
+  const cached = Math.max(
+    detailIn(inputDetails, 'cached_tokens'),
+    detailIn(usage, 'prompt_cache_hit_tokens'),
+    detailIn(usage, 'cached_tokens'),
+  );
+  const reasoning = detailIn(outputDetails, 'reasoning_tokens');
+  const cachedInputTokens = Math.min(inputTokens, cached);
+  // OpenRouter and Perplexity
+  const searches = Math.max(
+    detailIn(usage.server_tool_use, 'web_search_requests'),
+    detailIn(usage, 'num_search_queries'),
+  );
+  return {
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+    ...(reasoning > 0 && { reasoningTokens: Math.min(outputTokens, reasoning) }),
+    ...(searches > 0 && { webSearchCalls: searches }),
+    ...audioIn({ inputTokens, cachedInputTokens, outputTokens }, inputDetails, outputDetails),
+  };
+}
+
+/** The tokens of audio among those of a usage, as far as its details tell them apart. */
+function audioIn({ inputTokens, cachedInputTokens, outputTokens }: ReportedUsage, input: unknown, output: unknown) {
+  const inputAudio = Math.min(inputTokens, detailIn(input, 'audio_tokens'));
+  const cachedDetails = isObject(input) ? input.cached_tokens_details : undefined;
+  const said = Math.min(inputAudio, cachedInputTokens, detailIn(cachedDetails, 'audio_tokens'));
+  // cached ones that cannot be text are audio
+  const cachedAudio = Math.max(said, inputAudio + cachedInputTokens - inputTokens);
+  const outputAudio = Math.min(outputTokens, detailIn(output, 'audio_tokens'));
+  return {
+    ...(inputAudio > 0 && { inputAudioTokens: inputAudio }),
+    ...(cachedAudio > 0 && { cachedInputAudioTokens: cachedAudio }),
+    ...(outputAudio > 0 && { outputAudioTokens: outputAudio }),
+  };
 }

@@ -1,8 +1,18 @@
 import type { Dialect } from '../errors.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
-import { type AnswerReader, type LeastResult, leastResult } from './answer-body.ts';
+import { type EndpointRow, namesIn } from '../options/endpoints.ts';
+import { AmountReader } from './answer-amounts.ts';
+import { type AnswerReader, anyResult, type LeastResult, leastResult } from './answer-body.ts';
 import { MessageEnd, MessageReader, readMessageBody } from './messages.ts';
-import { charactersIn, estimateSeconds, type ModelBody, readModelBody, readMultipartBody } from './model-body.ts';
+import {
+  anyPath,
+  charactersIn,
+  estimateSeconds,
+  limitsOfAny,
+  type ModelBody,
+  readModelBody,
+  readMultipartBody,
+} from './model-body.ts';
 import type { StreamEnd } from './stream-end.ts';
 
 /** What upstreams keep of model calls. */
@@ -40,6 +50,8 @@ export interface Endpoint {
   readonly names?: boolean;
   /** What its answers are, if not always JSON: texts, which are held until they are whole, or bytes, which are sent as they come. */
   readonly answers?: 'text' | 'bytes';
+  /** Whether the length of its answers tells no tokens, unless they are streams. @default false */
+  readonly isUnmeasured?: boolean;
   /** What counts where the upstream reports no usage, in place of tokens. */
   readonly unit?: 'seconds' | 'characters';
   /** Whether its calls cost nothing: they are recorded with 0 tokens. @default false */
@@ -120,6 +132,7 @@ export const endpoints = {
     createReader: () => new MessageReader(),
     createStreamEnd: (requestId) => new MessageEnd(requestId),
   },
+  createRerank: ownEndpoint({ path: '/v1/rerank', units: '/meta/billed_units/search_units' }),
   countMessageTokens: {
     path: '/messages/count_tokens',
     ...messages,
@@ -157,4 +170,34 @@ function readRecording(request: ApiRequest): ModelBody {
   const lengthOf = ({ start, end }: ByteRange) => estimateSeconds(request.rawBody.subarray(start, end));
   const seconds = (body.files ?? []).reduce((sum, file) => sum + lengthOf(file), 0);
   return { ...body, output: { choices: 1, maxTokens: undefined, seconds } };
+}
+
+/** The members at the top of a body that are read of every endpoint that a host has added, described or not. */
+export const readOfAny: readonly string[] = [
+  ...['stream', 'n', 'best_of', 'prompt', 'input', 'tools', 'web_search_options'],
+  ...limitsOfAny,
+];
+
+/** An endpoint by its row, as hosts write it: POST, JSON in, and JSON or events out. */
+export function ownEndpoint(row: EndpointRow): Endpoint {
+  const { path, model = '/model', speaks = 'openai', units, expectedUnits = 1 } = row;
+  const modelField = namesIn(model).join('.');
+  const pointer = units === undefined ? [] : namesIn(units);
+  return {
+    ...plain,
+    path: path.slice('/v1'.length),
+    dialect: speaks,
+    readBody(request) {
+      const { output, ...body } = readModelBody(request, anyPath, modelField);
+      // which field would limit it, nobody knows
+      const limitField = output.maxTokens === undefined ? undefined : output.limitField;
+      return { ...body, output: { ...output, limitField, units: expectedUnits } };
+    },
+    result: anyResult,
+    textKey: 'delta',
+    isUnmeasured: true,
+    createReader: () => new AmountReader(speaks, pointer),
+    // it need not end as messages do
+    ...(speaks === 'anthropic' && { createStreamEnd: (requestId: string) => new MessageEnd(requestId, true) }),
+  };
 }

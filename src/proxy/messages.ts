@@ -10,7 +10,7 @@ import {
   type ReportedUsage,
   usageCount,
 } from './answer-body.ts';
-import { dataOf } from './event-framer.ts';
+import { dataOf, EventTexts } from './event-framer.ts';
 import { type ModelBody, readModelBody } from './model-body.ts';
 import { eventsOf, LastEvent, type StreamEnd } from './stream-end.ts';
 
@@ -63,9 +63,6 @@ function sourceAt(bytes: Buffer, start: number): ByteRange | undefined {
 
 /** The most that is held of a member of an answer. Bytes. */
 const memberLimit = 16 * 1024;
-/** The most that is held of an event that has not come to its end. Characters. */
-const longestEvent = 64 * 1024;
-const eventEnd = /\r\n\r\n|\n\n|\r\r/;
 /** The event with which a message begins, those towards its end, and those with which a tool of the provider is called. */
 const readEvents = /"message_(?:start|delta)"|"server_tool_use"/;
 /** An event names its type so early. Characters. */
@@ -145,13 +142,10 @@ export class MessageReader implements AnswerReader {
   }
 
   #eventReader() {
-    let tail = '';
+    const texts = new EventTexts();
     return {
       read: (chunk: Buffer) => {
-        const events = (tail + chunk.toString('latin1')).split(eventEnd);
-        const rest = events.pop() as string;
-        tail = rest.length > longestEvent ? '' : rest;
-        for (const event of events) if (readEvents.test(event.slice(0, typeLength))) this.#addEvent(event);
+        for (const event of texts.read(chunk)) if (readEvents.test(event.slice(0, typeLength))) this.#addEvent(event);
       },
     };
   }
@@ -170,12 +164,14 @@ const lastEvents = eventsOf('error|message_stop');
 
 /** The end of a stream of Anthropic's Messages API: one without `message_stop` is not whole. */
 export class MessageEnd implements StreamEnd {
-  readonly isWhole = false;
+  readonly isWhole: boolean;
   readonly #requestId: string;
   readonly #last = new LastEvent(lastEvents);
 
-  constructor(requestId: string) {
+  /** @param isWhole whether a stream that has ended without its last event is whole. @default false */
+  constructor(requestId: string, isWhole = false) {
     this.#requestId = requestId;
+    this.isWhole = isWhole;
   }
 
   get isDone(): boolean {

@@ -35,14 +35,16 @@ export interface ModelBody {
  * Reads what routing and metering need from a JSON body: places and the model's name from the bytes that go up, all else from what was parsed of
  * them.
  * @param path of the endpoint, which decides what limits its output. @default nothing does
+ * @param modelField the path of the model's name in the body: `parameters.model`
  * @throws GatewayError `invalid_value` for a model's name that is longer than any
  */
 export function readModelBody(
   { rawBody: bytes, fields, body }: Pick<ApiRequest, 'rawBody' | 'fields' | 'body'>,
   path?: string,
+  modelField = 'model',
 ): ModelBody {
   const given = (body ?? {}) as Readonly<Record<string, unknown>>;
-  const modelSpan = fields.get('model');
+  const modelSpan = fields.get(modelField);
   if (modelSpan && modelSpan.end - modelSpan.start > longestValue) throw modelNameTooLong();
   const model = shortValue(bytes, modelSpan);
   const prompt = fields.get('prompt') ?? fields.get('input');
@@ -210,12 +212,17 @@ function requestedChoices(body: Readonly<Record<string, unknown>>, names: readon
   };
 }
 
+/** Of an endpoint that the gateway does not know. */
+export const limitsOfAny: readonly string[] = ['max_completion_tokens', 'max_tokens', 'max_output_tokens'];
+export const anyPath = '*';
+
 /** The fields that limit the output, by endpoint: first the one that a request should have. An upstream passes over the one of another endpoint. */
 const limitFields: ReadonlyMap<string | undefined, readonly string[]> = new Map([
   ['/chat/completions', ['max_completion_tokens', 'max_tokens']],
   ['/completions', ['max_tokens']],
   ['/responses', ['max_output_tokens']],
   ['/messages', ['max_tokens']],
+  [anyPath, limitsOfAny],
 ]);
 
 /**

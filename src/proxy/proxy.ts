@@ -1,10 +1,11 @@
 import { GatewayError } from '../errors.ts';
 import type { OperationTable, RelayOperation } from '../http/operation.ts';
-import type { Logger, ModelHooks } from '../options/options.ts';
+import { operationIdOf } from '../options/endpoints.ts';
+import type { EndpointOptions, Logger, ModelHooks } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import { type AdmissionCheck, mayCall, type RunningResponses } from './admission.ts';
 import type { CallStorage } from './call-storage.ts';
-import { type Endpoint, endpoints } from './endpoint.ts';
+import { type Endpoint, endpoints, ownEndpoint, readOfAny } from './endpoint.ts';
 import { createUpstreamReports } from './failure.ts';
 import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
 import { listShapes, ModelList, modelShapes } from './model-list.ts';
@@ -17,6 +18,8 @@ import type { UsageRecorder } from './usage-meter.ts';
 export interface ProxyDependencies {
   /** They are closed with the proxy. */
   readonly upstreams: readonly Upstream[];
+  /** Of the host's own. @default none */
+  readonly endpoints?: readonly EndpointOptions[];
   readonly logger: Logger;
   readonly retry: RetryPolicy;
   readonly hooks?: ModelHooks;
@@ -57,6 +60,8 @@ export interface UpstreamState {
 
 export interface ModelProxy {
   readonly operations: ReturnType<typeof modelOperations>;
+  /** The same of the host's own endpoints. */
+  readonly ownOperations: Readonly<Record<string, RelayOperation>>;
   /** What calls are relayed with, for those that come over a WebSocket. */
   readonly relaying: RelayDependencies;
   /** The same for calls of no model: {@link ModelObserver}s hear nothing of them. */
@@ -135,6 +140,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   }
   return {
     operations: modelOperations(relayOf, new ModelList(upstreams, storage.models, logger, deps.modelListLifetime)),
+    ownOperations: ownOperations(relayOf, deps.endpoints),
     relaying,
     calling,
     tracked,
@@ -153,6 +159,18 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       await calls.done(closeTimeout);
     },
   };
+}
+
+/** The endpoints of the host's own. */
+function ownOperations(
+  relayOf: (endpoint: Endpoint) => RelayOperation['relay'],
+  rows: readonly EndpointOptions[] = [],
+) {
+  const operations = rows.map((row): [string, RelayOperation] => {
+    const relay = relayOf(ownEndpoint(row));
+    return [operationIdOf(row), { relay, reads: readOfAny, dialect: row.speaks ?? 'openai' }];
+  });
+  return Object.fromEntries(operations);
 }
 
 /** The model endpoints: relays, and the list of models. */

@@ -2,7 +2,7 @@ import { searchedKey, ValueReader } from '../http/json/search.ts';
 import { newId } from '../ids.ts';
 import type { CallEnding, OpenUsage, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { RequestedCall } from './admission.ts';
-import { type AnswerReader, detailIn, isObject, type ReportedUsage, usageCount } from './answer-body.ts';
+import { type AnswerReader, isObject, type ReportedUsage, usageFrom } from './answer-body.ts';
 import type { Endpoint } from './endpoint.ts';
 import { imageModel, noToolUse, ToolCalls, type ToolUse, webCitation } from './hosted-tools.ts';
 import type { ErrorInside } from './inspect-answer.ts';
@@ -151,6 +151,16 @@ export class UsageMeter {
     return this.#text?.hasLost ? this.bytes : this.#textBytes;
   }
 
+  /** What the answer says of its units. */
+  get units(): number | undefined {
+    return this.#own?.units;
+  }
+
+  /** Whether its text is looked for, as in streams. */
+  get readsText(): boolean {
+    return this.#text !== undefined;
+  }
+
   /** Whether all answers that are to come have come, each choice with its `finish_reason`, so that only the usage may still be missing. */
   get isEnded(): boolean {
     if (this.#own) return this.#own.isEnded;
@@ -210,71 +220,6 @@ export function textBytes(value: unknown, depth = 0): number {
   return sum;
 }
 
-/** More seconds than any recording of one call has: 11 days. */
-const mostSeconds = 1_000_000;
-
-function durationFrom({ seconds }: Readonly<Record<string, unknown>>): ReportedUsage | undefined {
-  if (typeof seconds !== 'number' || !(seconds >= 0 && seconds <= mostSeconds)) return undefined;
-  // a thousandth is exact enough, and keeps sums short
-  return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, seconds: Math.round(seconds * 1_000) / 1_000 };
-}
-
-/**
- * Reads a `usage` object, under the names of chat completions, of images, or of audio that is counted by its `seconds`. Counts must be whole numbers, 0 to 100 million;
- * otherwise the whole object is ignored, and the usage is estimated. Where the total is more than input and output, as it is
- * where a provider leaves reasoning out of the output, the difference counts as output.
- */
-export function usageFrom(usage: unknown): ReportedUsage | undefined {
-  if (!isObject(usage)) return undefined;
-  if (usage.type === 'duration') return durationFrom(usage);
-  const inputTokens = usageCount(usage, 'prompt_tokens', 'input_tokens');
-  const total = usageCount(usage, 'total_tokens');
-  const beyondInput = total === undefined || inputTokens === undefined ? undefined : Math.max(0, total - inputTokens);
-  const reportedOutput = usageCount(usage, 'completion_tokens', 'output_tokens') ?? beyondInput;
-  if (inputTokens === undefined || reportedOutput === undefined) return undefined;
-  const outputTokens = Math.max(reportedOutput, beyondInput ?? 0);
-  if (Number.isNaN(inputTokens) || Number.isNaN(outputTokens)) return undefined;
-  // realtime responses have their details under names in the singular
-  const inputDetails = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
-  const outputDetails = usage.completion_tokens_details ?? usage.output_tokens_details ?? usage.output_token_details;
-  // DeepSeek and Moonshot have it beside the details, or in place of them
-  const cached = Math.max(
-    detailIn(inputDetails, 'cached_tokens'),
-    detailIn(usage, 'prompt_cache_hit_tokens'),
-    detailIn(usage, 'cached_tokens'),
-  );
-  const reasoning = detailIn(outputDetails, 'reasoning_tokens');
-  const cachedInputTokens = Math.min(inputTokens, cached);
-  // OpenRouter and Perplexity
-  const searches = Math.max(
-    detailIn(usage.server_tool_use, 'web_search_requests'),
-    detailIn(usage, 'num_search_queries'),
-  );
-  return {
-    inputTokens,
-    cachedInputTokens,
-    outputTokens,
-    ...(reasoning > 0 && { reasoningTokens: Math.min(outputTokens, reasoning) }),
-    ...(searches > 0 && { webSearchCalls: searches }),
-    ...audioIn({ inputTokens, cachedInputTokens, outputTokens }, inputDetails, outputDetails),
-  };
-}
-
-/** The tokens of audio among those of a usage, as far as its details tell them apart. */
-function audioIn({ inputTokens, cachedInputTokens, outputTokens }: ReportedUsage, input: unknown, output: unknown) {
-  const inputAudio = Math.min(inputTokens, detailIn(input, 'audio_tokens'));
-  const cachedDetails = isObject(input) ? input.cached_tokens_details : undefined;
-  const said = Math.min(inputAudio, cachedInputTokens, detailIn(cachedDetails, 'audio_tokens'));
-  // cached ones that cannot be text are audio
-  const cachedAudio = Math.max(said, inputAudio + cachedInputTokens - inputTokens);
-  const outputAudio = Math.min(outputTokens, detailIn(output, 'audio_tokens'));
-  return {
-    ...(inputAudio > 0 && { inputAudioTokens: inputAudio }),
-    ...(cachedAudio > 0 && { cachedInputAudioTokens: cachedAudio }),
-    ...(outputAudio > 0 && { outputAudioTokens: outputAudio }),
-  };
-}
-
 const sizeOf = ({ inputTokens, outputTokens, seconds = 0 }: ReportedUsage): number =>
   inputTokens + outputTokens + seconds;
 
@@ -324,6 +269,7 @@ export function openRecord(
     inputTokens: estimatedTokens,
     seconds: output.seconds ?? 0,
     characters: output.characters ?? 0,
+    ...(output.units !== undefined && { units: output.units }),
     ...(imageModels && { imageModels }),
     startedAt: new Date(startedAt),
   };
@@ -355,14 +301,14 @@ export interface MeteredCall {
   readonly ending: CallEnding;
   /** Whether the answer says that it has failed: then nothing is charged. */
   readonly hasFailed: boolean;
-  readonly endpoint: Pick<Endpoint, 'answersImages' | 'answersVectors' | 'unit' | 'isFree'>;
+  readonly endpoint: Pick<Endpoint, 'answersImages' | 'answersVectors' | 'isUnmeasured' | 'unit' | 'isFree'>;
 }
 
 type Measured = Pick<
   UsageMeter,
   'reported' | 'bytes' | 'textBytes' | 'images' | 'tools' | 'events' | 'silence' | 'duration'
 > &
-  Partial<Pick<UsageMeter, 'reportsEarly' | 'reportsInputFirst'>>;
+  Partial<Pick<UsageMeter, 'reportsEarly' | 'reportsInputFirst' | 'units' | 'readsText'>>;
 
 /** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
 export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events' | 'textBytes' | 'bytes'>): number {
@@ -374,8 +320,8 @@ export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events'
  * may have written since, within the limit of the request.
  */
 function estimateOutput(meter: Measured, { output, ending, endpoint }: MeteredCall): number {
-  const { answersImages, answersVectors } = endpoint;
-  if (answersVectors) return 0;
+  const { answersImages, answersVectors, isUnmeasured } = endpoint;
+  if (answersVectors || (isUnmeasured && !meter.readsText)) return 0;
   const seenTokens = answersImages ? 0 : tokensSeen(meter);
   if (ending !== 'client_left') return seenTokens;
   const unseenTokens = Math.floor((meter.silence / 1_000) * unseenTokensPerSecond) * output.choices;
@@ -401,6 +347,7 @@ export type Used = Pick<
   | 'codeInterpreterCalls'
   | 'seconds'
   | 'characters'
+  | 'units'
   | 'stored'
   | 'estimated'
 >;
@@ -419,9 +366,12 @@ export const noUsage: Used = Object.freeze({
 
 /** What a call has used when it has ended. */
 export function finalUsage(meter: Measured, call: MeteredCall): Used {
-  if (call.endpoint.isFree || call.hasFailed) return noUsage;
-  const used = usedByModel(meter, call);
+  const { units } = call.output;
+  // a record that was opened with units must not keep them
+  if (call.endpoint.isFree || call.hasFailed) return units === undefined ? noUsage : { ...noUsage, units: 0 };
   const { tools } = meter;
+  const ofModel = usedByModel(meter, call);
+  const used = units === undefined ? ofModel : { ...ofModel, units: meter.units ?? units };
   if (tools === noToolUse) return used;
   const images = used.images + tools.images;
   return { ...used, ...tools, images, ...(tools.images > 0 && { imageModels: call.imageModels ?? [imageModel] }) };

@@ -18,9 +18,7 @@ function optionNames(): string[] {
 
 describe('What npm run docs:generate writes', () => {
   for (const document of Object.keys(generatedParts)) {
-    it(`is in ${document} as the sources have it`, function () {
-      // reads every type of the package, which takes a quarter of a minute where nothing else runs
-      this.timeout(180_000);
+    it(`is in ${document} as the sources have it`, () => {
       const text = documentText(document);
       expect(text).to.equal(withGeneratedParts(document, text));
     });
@@ -38,12 +36,12 @@ describe('What npm run docs:generate writes', () => {
     for (const name of names) expect(tables).to.include(`| \`${name}\` |`);
   });
 
-  it('has 30 options at the top level and 87 in all at most, besides the fields of prices, and 50 variables', () => {
+  it('has 31 options at the top level and 93 in all at most, besides the fields of prices, and 50 variables', () => {
     const { topLevel, single } = countOptions();
     const variableCount = Object.keys(variables).length;
     console.log(`      ${topLevel} options at the top level, ${single} in all, ${variableCount} variables`);
-    expect(topLevel).to.equal(optionNames().length).and.to.be.at.most(30);
-    expect(single).to.be.at.most(87);
+    expect(topLevel).to.equal(optionNames().length).and.to.be.at.most(31);
+    expect(single).to.be.at.most(93);
     expect(variableCount).to.be.at.most(50);
   });
 

@@ -11,6 +11,7 @@ const main = 'ModelGatewayOptions';
 const nested: readonly (readonly [heading: string, ...interfaces: string[]])[] = [
   ['`upstreams`, a list', 'UpstreamOptions'],
   ['`timeouts` of an upstream', 'UpstreamTimeouts'],
+  ['`endpoints`, a list', 'EndpointOptions'],
   ['`modelCalls`', 'ModelCallOptions'],
   ['`background`', 'BackgroundOptions'],
   ['`sockets`', 'SocketOptions'],

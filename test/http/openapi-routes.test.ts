@@ -16,7 +16,7 @@ describe('the description of the API', () => {
 
   before(async () => {
     const router = createRouter(silentLogger);
-    addOpenApiRoutes(router, { openRequests: new OpenRequests(), logger: silentLogger });
+    addOpenApiRoutes(router, { spec: loadSpec(), openRequests: new OpenRequests(), logger: silentLogger });
     const app = express().use('/tenants/:name', router).use(router);
     app.options('/v1/openapi.json', (_req, res) => void res.status(204).set('x-host', 'cors').end());
     // on a busy machine, reading a document takes longer than a server keeps a connection
@@ -47,7 +47,7 @@ describe('the description of the API', () => {
   it('keeps no gateway open that closes, when the client of a pipelined request has left', async () => {
     const openRequests = new OpenRequests();
     const router = createRouter(silentLogger);
-    addOpenApiRoutes(router, { openRequests, logger: silentLogger });
+    addOpenApiRoutes(router, { spec: loadSpec(), openRequests, logger: silentLogger });
     let answered = () => {};
     const isAnswered = new Promise<void>((resolve) => {
       answered = resolve;

@@ -80,10 +80,12 @@ export function usageLines(
 ): string[] {
   const isUsed = (name: Amount) => data.some((line) => line[name] > 0);
   const shown = groups.filter(({ names, always }) => always || names.some(isUsed)).flatMap(({ names }) => names);
+  const hasUnits = data.some(({ units = 0 }) => units > 0);
   const hasPrice = data.some(({ credits }) => credits !== undefined);
   const view: View<Line> = {
     ...Object.fromEntries((by as string[]).map((name) => [name, dimensions[name] ?? 'requests'])),
     ...Object.fromEntries(shown.map((name) => [name.replace('_', ' '), name])),
+    ...(hasUnits && { units: ({ units = 0 }) => units }),
     ...(hasPrice && { credits: ({ credits = 0 }) => credits }),
   };
   return tableOf(view, `Nothing was used from ${from} to ${to}.`)({ data }, paint, now);

@@ -16,9 +16,14 @@ export interface BodyShape {
   readonly isStrict?: boolean;
 }
 
-/** Makes the shape of a body from its schema. Follows `$ref`s, and joins alternatives. */
-export function bodyShape(spec: Spec, schema: SpecSchema): BodyShape {
-  return shapeOf(spec, schema, '');
+/**
+ * Makes the shape of a body from its schema. Follows `$ref`s, and joins alternatives.
+ * @param names of further properties. @default none
+ */
+export function bodyShape(spec: Spec, schema: SpecSchema, names: readonly string[] = []): BodyShape {
+  const described = (schema.properties ?? {}) as Readonly<Record<string, SpecSchema>>;
+  const further = Object.fromEntries(names.map((name) => [name, {}]));
+  return shapeOf(spec, names.length > 0 ? { ...schema, properties: { ...further, ...described } } : schema, '');
 }
 
 function shapeOf(spec: Spec, schema: SpecSchema, path: string | undefined): BodyShape {

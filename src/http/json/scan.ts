@@ -428,6 +428,15 @@ export function parseJson(bytes: Buffer): unknown {
 }
 
 /**
+ * Parses all of a JSON body that is relayed as it came, which {@link outline} has found to be JSON.
+ * @throws GatewayError `request_too_large` when it would parse to too much
+ */
+export function parseWhole(bytes: Buffer): unknown {
+  new JsonScan(bytes).run(bytes.length);
+  return JSON.parse(bytes.toString('utf8'));
+}
+
+/**
  * Reads the described parts of a body that is relayed as it came. Scans a long body in several turns of the event loop.
  * @throws GatewayError as {@link parseJson} does, but `duplicate_parameter` only for described keys outside lists, and
  * `unknown_parameter` for a key that differs from such a key only in case, which another reader might take for it

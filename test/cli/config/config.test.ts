@@ -131,6 +131,11 @@ describe('the configuration from the environment', () => {
       { limits: { files: 5, webhooks: 7 }, modelCalls: { keyGracePeriod: 1 } },
     ],
     [
+      { OPTIONS_FILE: '{"endpoints":[{"path":"/v1/classify","schema":{"type":"object"},"units":"/n"}]}' },
+      (c) => c.options.endpoints,
+      [{ path: '/v1/classify', schema: { type: 'object' }, units: '/n' }],
+    ],
+    [
       {
         OPTIONS_FILE: '{"limits":{"perKey":{"requestsPerMinute":1}}}',
         WORKERS: '2',
@@ -234,7 +239,7 @@ describe('the configuration from the environment', () => {
 
   it('says where in a JSON value the mistake is, and what is allowed there', () => {
     expect(refusal({ CREDIT_PRICES: '{"*":{"inputs":1}}' }).message).to.equal(
-      "CREDIT_PRICES['*'].inputs: is not an option; there are input, cachedInput, output, image, second, character, batch, training, audioInput, cachedAudioInput, audioOutput, cacheWrite",
+      "CREDIT_PRICES['*'].inputs: is not an option; there are input, cachedInput, output, image, second, character, batch, training, audioInput, cachedAudioInput, audioOutput, cacheWrite, unit",
     );
     expect(refusal({ CREDIT_PRICES: '{}' }).message).to.match(/^CREDIT_PRICES: must have '\*'/);
     expect(refusal({ CREDIT_PRICES: '{"*":{}}', CREDIT_OVERDRAFT: '-1' }).message).to.match(

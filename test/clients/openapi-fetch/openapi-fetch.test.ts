@@ -709,6 +709,11 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().POST('/v1/moderations', { body: { input: 'The harbour at dusk' } });
       expect(data?.results[0]).to.deep.include({ flagged: false });
     },
+    async createRerank() {
+      const body = { model: 'demo-echo', query: 'Where?', documents: ['The harbour', 'The dusk'] };
+      const { data } = await client().POST('/v1/rerank', { body });
+      expect(data?.results[0]?.index).to.equal(0);
+    },
     async createSpeech() {
       const body = { model: 'gpt-4o-mini-tts', input: 'The harbour at dusk', voice: 'alloy' };
       const { data } = await client().POST('/v1/audio/speech', { body, parseAs: 'text' });

@@ -3,8 +3,9 @@ import fc from 'fast-check';
 import { costOf } from '../../../src/accounting/price.ts';
 import { bodyShape } from '../../../src/http/json/body-shape.ts';
 import { outline } from '../../../src/http/json/scan.ts';
+import { usageFrom } from '../../../src/proxy/answer-body.ts';
 import { readModelBody } from '../../../src/proxy/model-body.ts';
-import { UsageMeter, usageFrom } from '../../../src/proxy/usage-meter.ts';
+import { UsageMeter } from '../../../src/proxy/usage-meter.ts';
 import { loadSpec } from '../../support/openapi.ts';
 
 const newMeter = () => new UsageMeter({ answersImages: false }, false, { choices: 1, maxTokens: undefined });

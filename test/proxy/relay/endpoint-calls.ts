@@ -179,6 +179,7 @@ export const endpointCalls: readonly EndpointCall[] = [
   { name: 'a streamed transcription', path: '/audio/transcriptions', ...text, answer: transcript, endsInEvent: true },
   { name: 'a translation', path: '/audio/translations', ...recorded },
   { name: 'a moderation', path: '/moderations', body: ask() },
+  { name: 'a rerank', path: '/rerank', body: json('"model":"m","query":"Hi","documents":["é😀"]') },
   {
     name: 'a message',
     path: '/messages?beta=true',

@@ -155,6 +155,7 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
   const hasReasoning = lines.some(({ reasoning_tokens }) => reasoning_tokens > 0);
   // audio that is not counted in tokens
   const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);
+  const hasUnits = lines.some(({ units = 0 }) => units > 0);
   const hasFiles = lines.some(({ uploaded_bytes, downloaded_bytes }) => uploaded_bytes + downloaded_bytes > 0);
   const hasPrices = lines.some(({ credits }) => credits !== undefined);
   const columns: (Column<UsageLine> | null)[] = [
@@ -169,6 +170,7 @@ function UsageTable({ lines, by, nameOf }: TableProps) {
     amounts('Images', ({ images }) => images),
     hasAudio ? amounts('Seconds', ({ seconds }) => seconds) : null,
     hasAudio ? amounts('Characters', ({ characters }) => characters) : null,
+    hasUnits ? amounts('Units', ({ units = 0 }) => units) : null,
     hasFiles ? amounts('Uploaded', ({ uploaded_bytes }) => uploaded_bytes, bytes) : null,
     hasFiles ? amounts('Downloaded', ({ downloaded_bytes }) => downloaded_bytes, bytes) : null,
     hasPrices ? amounts('Credits', ({ credits }) => credits ?? 0) : null,
