@@ -3164,7 +3164,7 @@ export interface components {
          * @enum {string}
          */
         KnownDeliveryErrorCode: "dns_failed" | "address_not_allowed" | "http_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "proxy_unreachable" | "proxy_refused" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown";
-        /** @description The receiver answered with this status, which is not 2xx. Answer 2xx once the event is taken over; the recorded answer and your logs say why not. */
+        /** @description The receiver answered with this status, which is not 2xx. Answer 2xx once the event is taken over; the recorded answer and your logs say why not. A 401 mostly means that it verifies with another secret. */
         DeliveryStatusCode: string;
         /**
          * @description An error of a model call. The gateway's own fits `ErrorResponse`. One of the provider is relayed as it came: its fields are the

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Outbox } from '../events/outbox.ts';
+import { bodyLimit } from '../events/service.ts';
 import type { SendRates } from '../fairness/send-rates.ts';
 import { timeSince } from '../mongo/clock.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
@@ -29,13 +30,13 @@ export interface FirstAttempt {
   readonly target?: DeliveryTarget | Promise<DeliveryTarget | null> | undefined;
 }
 
+/** Records the result of an attempt. It needs no place, keeps no body, and resolves with the attempt that follows soon. Never rejects. */
+export type FinishAttempt = () => Promise<ComingAttempt | undefined>;
+
 /** A claimed attempt that is ready to be sent. */
 export interface ReadyAttempt {
-  /**
-   * Makes the request. Resolves when it has ended, with a function that records the result, needs no place, and resolves with the attempt that
-   * follows soon. Never rejects.
-   */
-  send(): Promise<() => Promise<ComingAttempt | undefined>>;
+  /** Makes the request. Resolves when it has ended. Never rejects. */
+  send(): Promise<FinishAttempt>;
   /** Leaves the attempt to the next process that claims it. Never rejects. */
   giveBack(): Promise<void>;
 }
@@ -78,12 +79,38 @@ export interface AttemptDeps extends RetryRules {
 
 const nothing: PreparedAttempt = { ready: null };
 
+/** What bodies that were read for claimed attempts may take until these have their places. Bytes. */
+const aheadLimit = 32 * 1024 * 1024;
+
+/** Bounds the bytes of bodies that are read ahead, however many attempts are claimed. The next ones wait in line. */
+class RoomAhead {
+  readonly #waiting: (() => void)[] = [];
+  #free = aheadLimit;
+
+  /** Resolves when there is room for a body: how large it is is known once it is read. */
+  async enter(): Promise<void> {
+    if (this.#free < bodyLimit) return new Promise((resolve) => this.#waiting.push(resolve));
+    this.#free -= bodyLimit;
+  }
+
+  leave(bytes: number): void {
+    this.#free += bytes;
+    while (this.#free >= bodyLimit) {
+      const enter = this.#waiting.shift();
+      if (!enter) return;
+      this.#free -= bodyLimit;
+      enter();
+    }
+  }
+}
+
 /**
  * Makes scheduled attempts. The road of one: claim, judge, send, record. Nothing here rejects: if something goes wrong, the attempt is
  * left to a later claim.
  */
 export class Attempts {
   readonly #deps: AttemptDeps;
+  readonly #room = new RoomAhead();
 
   constructor(deps: AttemptDeps) {
     this.#deps = deps;
@@ -95,17 +122,39 @@ export class Attempts {
       this.#deps.logger.warn('an attempt was left to the next sweep', { ...attempt, reason: String(error) });
       return null;
     });
-    const prepared = claiming.then((claim) => {
-      if (!claim) return nothing;
-      const { eventId, userId } = claim.delivery;
-      return this.#judge(claim, this.#target(claim), this.#deps.body({ _id: eventId, userId }));
-    });
+    const prepared = claiming.then((claim) => (claim ? this.#prepareClaimed(claim) : nothing));
     return { isClaimed: claiming.then((claim) => claim !== null), prepared };
   }
 
   /** The same for a first attempt, which the lease of its event claims. */
   prepareFirst({ claim, body, target }: FirstAttempt): Promise<PreparedAttempt> {
     return this.#judge(claim, this.#target(claim, target), body);
+  }
+
+  async #prepareClaimed(claim: Claim): Promise<PreparedAttempt> {
+    const { eventId, userId } = claim.delivery;
+    await this.#room.enter();
+    const body = this.#deps.body({ _id: eventId, userId });
+    const size = body.then(
+      (bytes) => bytes?.length ?? 0,
+      () => 0,
+    );
+    void size.then((bytes) => this.#room.leave(bodyLimit - bytes));
+    const release = () => void size.then((bytes) => this.#room.leave(bytes));
+    const { ready, ...prepared } = await this.#judge(claim, this.#target(claim), body);
+    if (!ready) {
+      release();
+      return { ready, ...prepared };
+    }
+    const send = () => {
+      release();
+      return ready.send();
+    };
+    const giveBack = () => {
+      release();
+      return ready.giveBack();
+    };
+    return { ready: { send, giveBack }, ...prepared };
   }
 
   /** Makes an attempt at once, outside the scheduler's limits. */
@@ -170,13 +219,23 @@ export class Attempts {
       send: async () => {
         try {
           const result = await send(toDeliveryRequest(claim, target, body, userAgent, () => claims.maySend(claim)));
-          return () => this.#end(claim, () => this.#record(claim, result));
+          return this.#recording(claim, result);
         } catch (error) {
-          return () => this.#end(claim, () => this.#postpone(claim, error));
+          return this.#postponing(claim, error);
         }
       },
       giveBack: () => this.#end(claim, () => claims.giveBack(claim, 0)),
     };
+  }
+
+  // made apart from `send`: what a function can reach stays in memory, and that one reaches the body
+
+  #recording(claim: Claim, result: AttemptResult): FinishAttempt {
+    return () => this.#end(claim, () => this.#record(claim, result));
+  }
+
+  #postponing(claim: Claim, error: unknown): FinishAttempt {
+    return () => this.#end(claim, () => this.#postpone(claim, error));
   }
 
   /**

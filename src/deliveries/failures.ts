@@ -82,7 +82,8 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`> | 
   },
   'http_<status>': {
     meaning: 'The receiver answered with this status, which is not 2xx.',
-    remedy: 'Answer 2xx once the event is taken over; the recorded answer and your logs say why not.',
+    remedy:
+      'Answer 2xx once the event is taken over; the recorded answer and your logs say why not. A 401 mostly means that it verifies with another secret.',
   },
 };
 

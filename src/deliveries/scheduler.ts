@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { permitHorizon } from '../fairness/send-rates.ts';
 import { Alarms } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
-import type { Attempts, FirstAttempt, PreparedAttempt } from './attempt.ts';
+import type { Attempts, FinishAttempt, FirstAttempt, PreparedAttempt } from './attempt.ts';
 import type { DueAttempts } from './due-reads.ts';
 import type { AttemptRef, ComingAttempt, WebhookRef } from './model.ts';
 import { Schedule, type ScheduledWebhook, type ScheduleOptions } from './schedule.ts';
@@ -257,27 +257,38 @@ export class Scheduler {
 
   #run(ref: AttemptRef, webhook: Webhook, preparing: Promise<PreparedAttempt>): Promise<void> {
     this.#schedule.hold(webhook);
-    const ended = this.#attempt(webhook, preparing).finally(() => {
-      this.#held.delete(ref.deliveryId);
-      this.#schedule.recorded();
-      if (this.#schedule.mayClaimOthers) this.#claim();
-      if (!this.#onWanted || this.wantedFirsts === 0) return;
-      const tell = this.#onWanted;
-      this.#onWanted = null;
-      tell();
-    });
+    const ended = this.#send(webhook, preparing)
+      // apart from the sending, which keeps the body: many outcomes wait to be written together
+      .then(async (finish) => {
+        const following = await finish?.();
+        if (following) this.expect([following]);
+      })
+      .finally(() => {
+        this.#held.delete(ref.deliveryId);
+        this.#schedule.recorded();
+        if (this.#schedule.mayClaimOthers) this.#claim();
+        if (!this.#onWanted || this.wantedFirsts === 0) return;
+        const tell = this.#onWanted;
+        this.#onWanted = null;
+        tell();
+      });
     this.#held.set(ref.deliveryId, ended);
     return ended;
   }
 
-  async #attempt(webhook: Webhook, preparing: Promise<PreparedAttempt>): Promise<void> {
+  /** Resolves when the request has ended, with what records it; `undefined` if none was made. */
+  async #send(webhook: Webhook, preparing: Promise<PreparedAttempt>): Promise<FinishAttempt | undefined> {
     const { ready, limit } = await preparing;
     if (limit) this.#limit(webhook, limit.perSecond, ready ? 0 : limit.wait);
-    if (!ready) return this.#vacate(webhook);
+    if (!ready) {
+      this.#vacate(webhook);
+      return undefined;
+    }
     if (limit && limit.wait > 0) await sleep(limit.wait);
     if (!(await this.#takePlace(webhook))) {
       await ready.giveBack();
-      return this.#vacate(webhook);
+      this.#vacate(webhook);
+      return undefined;
     }
     const startedAt = performance.now();
     const finish = await ready.send();
@@ -285,8 +296,7 @@ export class Scheduler {
     this.#schedule.end(webhook, now - startedAt, now);
     for (let next = this.#schedule.next(); next; next = this.#schedule.next()) next.item(true);
     this.#vacate(webhook);
-    const following = await finish();
-    if (following) this.expect([following]);
+    return finish;
   }
 
   /** Takes a place. Resolves to `false` if none becomes free in time. */

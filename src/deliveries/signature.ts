@@ -28,8 +28,9 @@ export function standardWebhookSignature(
   secret: string,
 ): string {
   const base64 = encodedKey.exec(secret)?.[1];
-  const key = base64 ? Buffer.from(base64, 'base64') : Buffer.from(secret, 'utf8');
-  const mac = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body);
+  // the key stays a text: `derivedId` says why
+  const mac = base64 ? createHmac('sha256', base64, { encoding: 'base64' }) : createHmac('sha256', secret);
+  mac.update(`${id}.${timestamp}.`).update(body);
   return `v1,${mac.digest('base64')}`;
 }
 

@@ -33,6 +33,9 @@ const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idemp
 
 type Events = ReturnType<typeof durableCollection<EventDocument>>;
 
+/** A copy: the driver's buffers are parts of the whole reply, which one of them would keep in memory. A broken event has anything. */
+const ownBytes = (bytes: Buffer): Buffer => (Buffer.isBuffer(bytes) ? Buffer.from(bytes) : bytes);
+
 /** Reads bodies, many in one read. */
 function createBodies(collection: Events): Batcher<EventKey, Buffer | null> {
   return createBatcher({
@@ -42,7 +45,10 @@ function createBodies(collection: Events): Batcher<EventKey, Buffer | null> {
       const { _id, userId } = byKeys(keys);
       const options = { projection: { body: 1 }, ...hintOfKeys, where: { userId } };
       const byId = await findAllConfirmed(collection, _id.$in, options);
-      return keys.map((event) => byId.get(event._id)?.body ?? null);
+      return keys.map((event) => {
+        const body = byId.get(event._id)?.body;
+        return body ? ownBytes(body) : null;
+      });
     },
   });
 }
@@ -323,7 +329,8 @@ export function createClaimEvents(events: EventModel, clock: DatabaseClock) {
       clock.now().then((time) => ({ time, monotonic: performance.now() })),
       collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray(),
     ]);
-    return taken.map((event) => {
+    return taken.map(({ body, deliveryKey, ...others }) => {
+      const event = { body: ownBytes(body), deliveryKey: ownBytes(deliveryKey), ...others };
       const { lookupElection, ...settled } = event;
       return {
         event: isProven(lookupElection, electionId) ? settled : event,

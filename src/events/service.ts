@@ -236,7 +236,7 @@ export function createEventService(deps: EventServiceDeps) {
 }
 
 /** The largest envelope: as much as the API accepts, and far below the 16 MB of a MongoDB document. Bytes. */
-const bodyLimit = 256 * 1024;
+export const bodyLimit = 256 * 1024;
 
 /** An event whose subscribers are not known yet. */
 type EventDraft = Omit<NewEvent, 'targets' | 'skipped' | 'lookupElection'>;

@@ -52,7 +52,12 @@ export function createAuthenticator({
     async byKey(req, isModelCall) {
       const principal = await byKey(req, isModelCall);
       if (principal) return principal;
-      throw new GatewayError('invalid_api_key', 'This API key is not known, has expired or has been revoked');
+      throw new GatewayError(
+        'invalid_api_key',
+        sendsKey(req)
+          ? 'This API key is not known, has expired or has been revoked'
+          : 'No API key was sent, and nothing else that says whose request this is',
+      );
     },
 
     async byKeyOrSession(req) {

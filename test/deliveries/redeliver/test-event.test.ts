@@ -62,11 +62,12 @@ describe('A test event', () => {
   });
 
   it('is sent once each when many are sent at the same moment', async () => {
-    const answers = await Promise.all(Array.from({ length: 20 }, () => sendTest()));
+    const answers = await Promise.all(Array.from({ length: 10 }, () => sendTest()));
 
-    expect(new Set(answers.map(({ body }) => body.id)).size).to.equal(20);
+    expect(answers.filter(({ status }) => status !== 200)).to.deep.equal([]);
+    expect(new Set(answers.map(({ body }) => body.id)).size).to.equal(10);
     expect(new Set(answers.map(({ body }) => body.state))).to.deep.equal(new Set(['delivered']));
-    expect(receiver.received).to.have.length(20);
+    expect(receiver.received).to.have.length(10);
   });
 
   it('is refused for a type without subscription, for a paused webhook, and for another account', async () => {

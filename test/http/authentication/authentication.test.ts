@@ -35,6 +35,19 @@ describe('authentication at the edge', () => {
     });
   }
 
+  it('says that no key was sent where a host reads other credentials and knows nobody', async () => {
+    const server = await serve({ authenticate: () => null });
+    const messages = [];
+    for (const headers of [{}, { authorization: 'Bearer x' }]) {
+      const { status, body } = await request(server.url).get('/v1/webhooks').set(headers);
+      expect([status, body.error.code]).to.deep.equal([401, 'invalid_api_key']);
+      messages.push(body.error.message);
+    }
+    expect(messages[0]).to.match(/^No API key was sent/);
+    expect(messages[1]).to.match(/^This API key is not known/);
+    await server.close();
+  });
+
   it('comes before the body is read', async () => {
     let readable = false;
     const server = await serve({

@@ -72,15 +72,17 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     expect(await live.gateway.webhooks.get('usr_1', id)).to.deep.equal(before);
   });
 
-  it('API2 Broken authentication: no operation answers without exactly one valid key, sent as a Bearer token or as x-api-key', async () => {
+  it('API2 Broken authentication: no operation answers without exactly one valid key, sent as a Bearer token or as x-api-key', async function () {
+    this.timeout(240_000);
     const { id: revokedId, key: revoked } = await live.gateway.keys.create({ userId: 'usr_1' });
     await live.gateway.keys.revoke(revokedId);
     for (const { method, path } of operations) {
-      for (const headers of wrongCredentials(live.key, revoked)) {
+      const refusals = wrongCredentials(live.key, revoked).map(async (headers) => {
         const answer = await send(method.toUpperCase(), `${path}?api_key=${live.key}`, { key: '', headers });
         expect(answer.status, `${method} ${path} ${Object.keys(headers)}`).to.equal(401);
         expect(answer.headers.get('www-authenticate')).to.equal('Bearer');
-      }
+      });
+      await Promise.all(refusals);
     }
   });
 
