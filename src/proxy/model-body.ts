@@ -46,7 +46,8 @@ export function readModelBody(
   const given = (body ?? {}) as Readonly<Record<string, unknown>>;
   const modelSpan = fields.get(modelField);
   if (modelSpan && modelSpan.end - modelSpan.start > longestValue) throw modelNameTooLong();
-  const model = shortValue(bytes, modelSpan);
+  // a long name is kept as `…`
+  const model = given.model === '…' ? shortValue(bytes, modelSpan) : given.model;
   const prompt = fields.get('prompt') ?? fields.get('input');
   const stream = given.stream === true;
   const options = given.stream_options as { readonly include_usage?: unknown } | null | undefined;
