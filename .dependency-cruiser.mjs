@@ -72,7 +72,7 @@ const arrows = {
   'cli/client': `api.d.ts version.ts openapi http/json/exact-number.ts http/json/scan.ts
     cli/terminal options/kinds.ts`,
   'cli/demo': '',
-  'cli/mongo': 'cli/private-file.ts',
+  'cli/mongo': 'cli/cache-folder.ts cli/private-file.ts',
   'cli/database': 'errors.ts index.ts mongo keys/routes.ts cli/config cli/mongo cli/client/api.ts',
   'cli/doctor': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets.ts operator/backlog.ts operator/model.ts
     cli/config cli/database`,

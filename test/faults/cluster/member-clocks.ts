@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { defaultCacheFolder, findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
+import { defaultCacheFolder } from '../../../src/cli/cache-folder.ts';
+import { findMongod, mongodSources } from '../../../src/cli/mongo/binary.ts';
 
 const run = promisify(execFile);
 const library = 'libfaketimeMT.so.1';

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { access, constants, mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { defaultCacheFolder } from '../../../src/cli/mongo/binary.ts';
+import { defaultCacheFolder } from '../../../src/cli/cache-folder.ts';
 
 /** How to start a Chromium: what `chromium.launch` of playwright-core takes. */
 export interface ChromiumLaunch {
