@@ -63,7 +63,11 @@ async function join(options: ResolvedOptions, fixed: Fixed, database: OpenDataba
   await processRecord.start();
 
   return {
-    router,
+    // a process that only delivers asks for none
+    get router() {
+      processRecord.serves();
+      return router;
+    },
     upgrade: (req, socket, head) => sockets.upgrade(req, socket, head),
     attach: (server, where) => sockets.attach(server, where),
     keys: {

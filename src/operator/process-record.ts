@@ -18,7 +18,7 @@ export interface ProcessRecordDeps {
   readonly deliveries: Pick<DeliveryService, 'scheduler' | 'due'>;
   readonly proxy: Pick<ModelProxy, 'states'>;
   readonly upstreamWindow: UpstreamWindow;
-  readonly options: Pick<ResolvedOptions, 'servesRequests' | 'logger'>;
+  readonly options: Pick<ResolvedOptions, 'logger'>;
   /** How often the record is renewed. Milliseconds. */
   readonly interval: number;
 }
@@ -31,14 +31,14 @@ const liveIntervals = 3;
 const before = (ms: number | undefined) => (ms === undefined ? null : { $subtract: ['$$NOW', Math.round(ms)] });
 
 /** What this process tells of itself, and the moments of it by the database's clock. @param startedAt by `performance.now()` */
-function describeProcess(deps: ProcessRecordDeps, startedAt: number) {
-  const { deliveries, proxy, upstreamWindow, options, interval } = deps;
+function describeProcess(deps: ProcessRecordDeps, startedAt: number, servesRequests: boolean) {
+  const { deliveries, proxy, upstreamWindow, interval } = deps;
   const { scheduler, due } = deliveries;
   const now = performance.now();
   const states = proxy.states();
   const stateOf = new Map(states.map(({ name, breaker, isHanging }) => [name, { breaker, isHanging }]));
   const { age, upstreams } = upstreamWindow.report(now);
-  const workingRole: ProcessRole = options.servesRequests ? 'all' : 'worker';
+  const workingRole: ProcessRole = servesRequests ? 'all' : 'worker';
   const told = {
     hostname: hostname(),
     pid: process.pid,
@@ -66,11 +66,12 @@ export function createProcessRecord(deps: ProcessRecordDeps) {
   const _id = newId('prc', Date.now());
   const startedAt = performance.now();
   let delay: EventLoopDelay | undefined;
+  let servesRequests = false;
 
   async function write(): Promise<void> {
     if (access.isUnavailable) return;
     const skew = await readSkew();
-    const { told, moments } = describeProcess(deps, startedAt);
+    const { told, moments } = describeProcess(deps, startedAt, servesRequests);
     const measured = { eventLoopLag: delay?.read()?.p99 ?? null, clockSkew: skew === undefined ? null : skew / 1_000 };
     const literal = { $literal: { _id, ...told, ...measured } };
     const unconfirmed = { upsert: true, writeConcern: { w: 1 } } as const;
@@ -97,6 +98,10 @@ export function createProcessRecord(deps: ProcessRecordDeps) {
       periodic.start();
     },
     renew,
+    /** Notes that this process serves requests; the next renewal tells it. */
+    serves(): void {
+      servesRequests = true;
+    },
     /** Removes it. */
     async close(): Promise<void> {
       delay?.close();

@@ -117,8 +117,6 @@ export interface ModelGatewayOptions<Custom extends string = string> extends Mod
    * @when your platform gives a process more time to end, or less
    */
   readonly drainTimeout?: number;
-  /** Whether this process serves requests: `false` only changes the role in its record to `worker`. @default true @when workers are processes of their own */
-  readonly servesRequests?: boolean;
   /** Where the gateway logs. @default warnings and errors to the console @when you have a logger */
   readonly logger?: Logger;
   /**

@@ -45,9 +45,19 @@ export const constants = {
   'limits.eventWindow': '5 min',
 } as const;
 
+/** What once were options, and what says the same now. */
+export const replaced: Readonly<Record<string, string>> = {
+  'upstreams[].keyHeader':
+    "write the key into headers, as { 'x-api-key': '…' } or { authorization: 'Bearer …' }, without apiKey",
+  servesRequests: 'a process that makes deliveries is a worker unless it uses gateway.router',
+};
+
 /** What an error says about the name of an option that there is no more; `undefined` for any other name. */
 export function renamed(path: string): string | undefined {
   if (Object.hasOwn(moved, path)) return `is called ${moved[path]} now`;
+  // of which upstream it is makes no difference
+  const general = path.replace(/\[\d+\]/, '[]');
+  if (Object.hasOwn(replaced, general)) return `is no option any more: ${replaced[general]}`;
   if (!Object.hasOwn(constants, path)) return undefined;
   return `is no option any more: it is fixed at ${constants[path as keyof typeof constants]}`;
 }

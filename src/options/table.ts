@@ -246,7 +246,6 @@ export const table = {
     meaning: 'How long open calls may still run when the gateway stops; then their streams end with an error',
     example: '2m',
   },
-  servesRequests: { kind: yesOrNo, default: true },
   logger: { check: unchecked, default: consoleLogger },
   logRequests: { kind: yesOrNo, default: false },
   tracing: { check: group('tracing', 'must be an object: { propagateToUpstreams: true }'), default: {} },

@@ -1,15 +1,5 @@
 import { type Dialect, dialects } from '../errors.ts';
-import {
-  type Check,
-  checkKeys,
-  isObject,
-  objectOf,
-  oneOf,
-  proxyUrl,
-  refuseOption,
-  unchecked,
-  yesOrNo,
-} from './kinds.ts';
+import { type Check, checkKeys, isObject, objectOf, proxyUrl, refuseOption, unchecked, yesOrNo } from './kinds.ts';
 
 /** How long a provider may take. Milliseconds. */
 export interface UpstreamTimeouts {
@@ -23,9 +13,6 @@ export interface UpstreamTimeouts {
   readonly total?: number;
 }
 
-/** The headers that upstreams take keys in. */
-const keyHeaders = ['authorization', 'x-api-key'] as const;
-
 /** One provider that model calls are relayed to. */
 export interface UpstreamOptions {
   /** A short name for logs and usage records. Sent to a client only with `modelCalls.exposeUpstream`. @when always */
@@ -36,19 +23,16 @@ export interface UpstreamOptions {
    * @when always
    */
   readonly baseUrl: string;
-  /** Sent up as `Authorization: Bearer …`, or as `keyHeader` says. Never sent down, never logged. @when it needs a key */
+  /**
+   * Sent up as `Authorization: Bearer …`; as `x-api-key` where it speaks Anthropic's API alone. Where it takes its key in the other one, write that
+   * into `headers` instead. Never sent down, never logged. @when it needs a key
+   */
   readonly apiKey?: string;
   /**
    * The APIs that it speaks, OpenAI's and Anthropic's: `/v1/messages` goes to upstreams that speak Anthropic's, every other call to those that speak
    * OpenAI's. Nothing is translated. @default ['openai'] @when it speaks Anthropic's API
    */
   readonly speaks?: readonly Dialect[];
-  /**
-   * The header that its key is sent in: `Authorization: Bearer …`, or `x-api-key: …`.
-   * @default 'authorization'; 'x-api-key' where it speaks Anthropic's API alone
-   * @when it takes its key in the other one
-   */
-  readonly keyHeader?: (typeof keyHeaders)[number];
   /** The models it serves: ids, or patterns where `*` matches anything: `gpt-*`. Fine-tuned models, whose names begin with `ft:`, only where it begins so too. @default ['*'] @when you have several upstreams */
   readonly models?: readonly string[];
   /** Names callers may use, and what this upstream calls the model: `{ fast: 'vendor/small-3' }`. @default {} @when callers must not depend on its names */
@@ -121,7 +105,6 @@ const checks: { readonly [Name in keyof Required<UpstreamOptions>]: Check } = {
     const areDialects = Array.isArray(given) && given.length > 0 && given.every((name) => dialects.includes(name));
     if (!areDialects) refuseOption(param, `must be a list of ${dialects.join(', ')}, such as ['openai', 'anthropic']`);
   },
-  keyHeader: oneOf(...keyHeaders).check,
   models: checkStrings,
   aliases: checkTexts,
   weight: (param, weight) => checkNumber(param, weight, 0),

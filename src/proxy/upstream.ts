@@ -72,9 +72,13 @@ function splitBaseUrl(baseUrl: string): { base: string; search: string } {
   return { base: (origin + path).slice(0, -1), search: search === '' ? '' : `?${search}` };
 }
 
+/** How its key is sent to an upstream: as Anthropic's own API takes it only where nothing else is spoken. */
+function keyHeader(apiKey: string, speaks: readonly Dialect[]): Readonly<Record<string, string>> {
+  return speaks.includes('openai') ? { authorization: `Bearer ${apiKey}` } : { 'x-api-key': apiKey };
+}
+
 export function createUpstream(options: UpstreamOptions): Upstream {
   const { models = ['*'], aliases = {}, apiKey, speaks = ['openai'] } = options;
-  const { keyHeader = speaks.includes('openai') ? 'authorization' : 'x-api-key' } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
   const matches = servedModels(models);
   const named = new Set([...models.filter((model) => !model.includes('*')), ...Object.entries(aliases).flat()]);
@@ -84,7 +88,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const { base, search } = splitBaseUrl(options.baseUrl);
   const headers = Object.entries(options.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
   const configured = {
-    ...(apiKey !== undefined && { [keyHeader]: keyHeader === 'authorization' ? `Bearer ${apiKey}` : apiKey }),
+    ...(apiKey !== undefined && keyHeader(apiKey, speaks)),
     ...(Object.fromEntries(headers) as Record<string, string>),
   };
   const forwarded = (options.forwardHeaders ?? []).map((name) => name.toLowerCase());

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import ts from 'typescript';
-import { constants, moved } from '../../src/options/renamed.ts';
+import { constants, moved, replaced } from '../../src/options/renamed.ts';
 import { root } from '../package/tarball.ts';
 
 /** What createModelGateway takes; a table of its own, and one for each interface that it extends. */
@@ -113,6 +113,7 @@ export function countOptions() {
 export function formerOptionTable(): string {
   const rows = [
     ...Object.entries(moved).map(([before, now]) => `| \`${before}\` | \`${now}\` |`),
+    ...Object.entries(replaced).map(([before, instead]) => `| \`${before}\` | ${instead} |`),
     ...Object.entries(constants).map(([before, value]) => `| \`${before}\` | fixed at ${value} |`),
     '| those of `hardenServer` | set [properties of the server](mounting.md#slow-clients) after the call |',
   ];

@@ -11,6 +11,7 @@ import { inTurn, json, ScriptedUpstream } from '../support/upstream.ts';
 const answer = json(200, { choices: [{}], usage: { prompt_tokens: 3, completion_tokens: 7, total_tokens: 10 } });
 const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
 const canary = 'sk-canary-of-the-upstream';
+const secretKeys = [newSecretKey()];
 
 describe('The processes that an operator sees', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
@@ -23,7 +24,7 @@ describe('The processes that an operator sees', () => {
     upstream = await ScriptedUpstream.start();
     const common = {
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
+      secretKeys,
       upstreams: [{ name: '$one', baseUrl: upstream.baseUrl, apiKey: canary }],
     };
     live = await startGateway({ ...common, fixed: { processInterval: 100 } });
@@ -59,6 +60,14 @@ describe('The processes that an operator sees', () => {
     });
     const renewed = (await get('processes')).data.find(({ id }: { id: string }) => id === worker.id);
     expect(Math.abs(Date.parse(renewed.started_at) - Date.parse(worker.started_at))).to.be.below(1_000);
+  });
+
+  it('are workers where they make deliveries and use no router', async () => {
+    const worker = await createModelGateway({ ...loopbackOptions, mongo: database.connection, secretKeys });
+    await worker.start();
+    const roles = (await get('processes')).data.map(({ role }: { role: string }) => role);
+    await worker.close();
+    expect(roles.sort()).to.deep.equal(['all', 'api', 'worker']);
   });
 
   it('add up the answers of each upstream, with its errors by code, and show neither its address nor its key', async () => {

@@ -154,7 +154,6 @@ describe('the options of an upstream', () => {
       ...good,
       apiKey: 'sk',
       speaks: ['openai', 'anthropic'],
-      keyHeader: 'x-api-key',
       models: ['gpt-*', 'vendor/m'],
       aliases: { fast: 'vendor/m' },
       weight: 0.5,
@@ -174,7 +173,7 @@ describe('the options of an upstream', () => {
     ['upstreams[0].speaks', { speaks: 'anthropic' }],
     ['upstreams[0].speaks', { speaks: [] }],
     ['upstreams[0].speaks', { speaks: ['openai', 'gemini'] }],
-    ['upstreams[0].keyHeader', { keyHeader: 'X-Api-Key' }],
+    ['upstreams[0].keyHeader', { keyHeader: 'x-api-key' }],
     ['upstreams[0].forwardHeaders.X-Api-Key', { forwardHeaders: ['X-Api-Key'] }],
     ['upstreams[0].name', { name: 'with space' }],
     ['upstreams[0].name', { name: undefined }],
@@ -205,6 +204,15 @@ describe('the options of an upstream', () => {
       expect(refusalOf(options)).to.equal(param);
     });
   }
+
+  it('are refused with what to write instead where there is no such option any more', () => {
+    expect(() => checkUpstreams([good, { ...good, name: 'b', keyHeader: 'x-api-key' } as UpstreamOptions]))
+      .to.throw(
+        GatewayError,
+        "upstreams[1].keyHeader: is no option any more: write the key into headers, as { 'x-api-key'",
+      )
+      .with.property('code', 'invalid_options');
+  });
 
   it('are refused by name where an upstream is no object', () => {
     for (const given of [null, 'https://api.example/v1']) {

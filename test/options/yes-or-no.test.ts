@@ -37,7 +37,6 @@ const flags: Readonly<Record<FlagsOf<ModelGatewayOptions>, (value: unknown) => G
   'deliveries.disableOnGone': (disableOnGone) => ({ deliveries: { disableOnGone } }),
   'deliveries.honorRetryAfter': (honorRetryAfter) => ({ deliveries: { honorRetryAfter } }),
   'deliveries.changeStreams': (changeStreams) => ({ deliveries: { changeStreams } }),
-  servesRequests: (servesRequests) => ({ servesRequests }),
   'limits.shared': (shared) => ({ limits: { shared } }),
   'quotas.enforce': (enforce) => ({ quotas: { perUser: { unit: 'tokens' }, enforce } }),
   'tracing.propagateToUpstreams': (propagateToUpstreams) => ({ tracing: { propagateToUpstreams } }),

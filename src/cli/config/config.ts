@@ -112,7 +112,6 @@ const notInFile: Readonly<Record<string, string>> = {
   proxy: 'is set by HTTPS_PROXY and HTTP_PROXY',
   allowHttp: 'is set by ALLOW_HTTP',
   allowPrivateNetworks: 'is set by ALLOW_PRIVATE_NETWORKS',
-  servesRequests: 'is set by ROLE',
   logger: "is the server's own; LOG_LEVEL says what it writes",
   logRequests: 'is set by LOG_LEVEL',
   dashboard: 'is always there, at /dashboard',

@@ -88,13 +88,13 @@ export async function startStandalone(config: Configuration, output: StartOutput
       allowPrivateNetworks,
       logger,
       logRequests: true,
-      servesRequests: !isWorker,
       dashboard: { path: '/dashboard' },
     });
     undo.push(gateway.close);
+    const router = isWorker ? serveNoApi : gateway.router;
     if (config.role !== 'api') await gateway.start();
     const firstKey = isWorker ? {} : await createFirstKey(gateway, output);
-    const serve = withProbes(gateway, isWorker ? serveNoApi : (req, res) => gateway.router(req, res));
+    const serve = withProbes(gateway, router);
     const listener = createRequestListener(serve, config.hstsMaxAge, config.corsOrigins);
     const server = await startServer(listener, config, isWorker ? undefined : gateway.attach);
     // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503
