@@ -5708,6 +5708,8 @@ export interface components {
             cached_input_tokens: number;
             /** @description Those of the input that the provider wrote into its cache, where it counts them; absent where there were none. */
             cache_write_tokens?: number;
+            /** @description Those of these that it keeps for an hour; absent where there were none. */
+            cache_write_hour_tokens?: number;
             /** @description Tokens of output, reasoning included. */
             output_tokens: number;
             /** @description Those of the output that were reasoning, as far as the provider says so. */

@@ -121,6 +121,13 @@ export const dialects = ['openai', 'anthropic'] as const;
 /** One of the APIs that models are called by, in whose shapes its clients are answered. */
 export type Dialect = (typeof dialects)[number];
 
+const ofAnthropic = /^\/messages(?:\/|$)/;
+
+/** The API that a path below `/v1` is of: what is at `/messages` is Anthropic's. */
+export function dialectOfPath(path: string): Dialect {
+  return ofAnthropic.test(path) ? 'anthropic' : 'openai';
+}
+
 /** Anthropic's `error.type` by status (its API reference, "Errors"). */
 const anthropicTypes: Readonly<Record<number, string>> = {
   401: 'authentication_error',

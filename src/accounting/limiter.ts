@@ -1,5 +1,5 @@
 import { isPromise } from 'node:util/types';
-import { describeThrown, GatewayError } from '../errors.ts';
+import { describeThrown, dialectOfPath, GatewayError } from '../errors.ts';
 import { untilNextMinute } from '../fairness/minute-windows.ts';
 import type { LimitOptions, RateLimits, RateLimitsFor, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { Principal } from '../options/principal.ts';
@@ -72,28 +72,10 @@ export function limitsOf(option: RateLimitsFor | undefined, principal: Principal
   throw new TypeError('the functions in the option limits must give numbers of 0 or more');
 }
 
-/** What is limited, by which option, and the headers that tell the limit, what is left and when it starts anew; those of Anthropic's API last. */
+/** What is limited, and by which option. */
 const kinds = [
-  {
-    kind: 'requests',
-    option: 'requestsPerMinute',
-    headers: ['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
-    anthropicHeaders: [
-      'anthropic-ratelimit-requests-limit',
-      'anthropic-ratelimit-requests-remaining',
-      'anthropic-ratelimit-requests-reset',
-    ],
-  },
-  {
-    kind: 'tokens',
-    option: 'tokensPerMinute',
-    headers: ['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
-    anthropicHeaders: [
-      'anthropic-ratelimit-tokens-limit',
-      'anthropic-ratelimit-tokens-remaining',
-      'anthropic-ratelimit-tokens-reset',
-    ],
-  },
+  { kind: 'requests', option: 'requestsPerMinute' },
+  { kind: 'tokens', option: 'tokensPerMinute' },
 ] as const;
 
 /** One limit, and what has been used of it. */
@@ -159,7 +141,8 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
     if (applied.length === 0) return undefined;
     const wait = untilNextMinute(at);
     const usages = limitUsagesOf(applied);
-    const headers = () => rateLimitHeaders(usages, wait, anthropicEndpoint.test(endpoint) ? at + wait : undefined);
+    const headers = () =>
+      rateLimitHeaders(usages, wait, dialectOfPath(endpoint) === 'anthropic' ? at + wait : undefined);
     const exhausted = usages.find(({ kind, limit, used }) => used >= limit && (isRequest || kind === 'tokens'));
     if (exhausted) {
       onRefused(principal, exhausted.limit);
@@ -188,9 +171,6 @@ function remaining({ limit, used }: LimitUsage): number {
   return Math.max(0, limit - used);
 }
 
-/** The endpoints of Anthropic's API. */
-const anthropicEndpoint = /^\/messages(?:\/|$)/;
-
 /**
  * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"), and where they are asked for Anthropic's beside them (its API
  * reference, "Rate limits", "Response headers"). Of several limits of a kind, they show the one with the least left.
@@ -204,19 +184,21 @@ function rateLimitHeaders(
 ): Record<string, string> {
   const headers: Record<string, string> = {};
   const reset = duration(resetIn);
-  for (const { kind, headers: names, anthropicHeaders } of kinds) {
+  for (const { kind } of kinds) {
     let least: LimitUsage | undefined;
     for (const usage of usages) {
       if (usage.kind === kind && (!least || remaining(usage) < remaining(least))) least = usage;
     }
     if (!least) continue;
-    headers[names[0]] = String(least.limit);
-    headers[names[1]] = String(remaining(least));
-    headers[names[2]] = reset;
+    const limit = String(least.limit);
+    const left = String(remaining(least));
+    headers[`x-ratelimit-limit-${kind}`] = limit;
+    headers[`x-ratelimit-remaining-${kind}`] = left;
+    headers[`x-ratelimit-reset-${kind}`] = reset;
     if (resetAt === undefined) continue;
-    headers[anthropicHeaders[0]] = String(least.limit);
-    headers[anthropicHeaders[1]] = String(remaining(least));
-    headers[anthropicHeaders[2]] = new Date(resetAt).toISOString();
+    headers[`anthropic-ratelimit-${kind}-limit`] = limit;
+    headers[`anthropic-ratelimit-${kind}-remaining`] = left;
+    headers[`anthropic-ratelimit-${kind}-reset`] = new Date(resetAt).toISOString();
   }
   return headers;
 }

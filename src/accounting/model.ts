@@ -25,6 +25,7 @@ export interface UsageSums {
   cachedInputTokens: number;
   /** Absent where there were none. */
   cacheWriteTokens?: number | undefined;
+  cacheWriteHourTokens?: number | undefined;
   /** Includes reasoning. */
   outputTokens: number;
   reasoningTokens: number;
@@ -96,6 +97,7 @@ const amounts = {
   seconds: { type: Number, default: 0 },
   characters: { type: Number, default: 0 },
   cacheWriteTokens: Number,
+  cacheWriteHourTokens: Number,
   inputAudioTokens: Number,
   cachedInputAudioTokens: Number,
   outputAudioTokens: Number,

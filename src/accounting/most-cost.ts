@@ -1,6 +1,6 @@
 import { accountRows } from '../options/accounts.ts';
 import type { CreditOptions, ModelCall, RequestedOutput } from '../options/options.ts';
-import { costOf, longWorks } from './price.ts';
+import { type Charged, costOf, longWorks } from './price.ts';
 
 /** What decides the most that a call can cost. */
 export interface Requested {
@@ -47,16 +47,20 @@ export function mostCost(options: MostCostOptions, requested: Requested): number
   const { call, inputTokens, output } = requested;
   const { endpoint, model } = call;
   if (freeEndpoints.has(endpoint)) return 0;
-  const { choices, seconds = 0, characters = 0, units, stored, tools, writesCache = false } = output;
+  const { choices, seconds = 0, characters = 0, units, stored, tools, writesCache } = output;
   const images = endpoint.startsWith('/images') ? choices : 0;
   const outputTokens = mostOutputTokens(options, requested);
   const used = {
     ...{ inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, units, stored },
     estimated: true,
   };
-  const cost = costOf(options, { model, endpoint, ...used, ...tools });
+  const costWith = (written: Pick<Charged, 'cacheWriteTokens' | 'cacheWriteHourTokens'>) =>
+    costOf(options, { model, endpoint, ...used, ...tools, ...written });
+  const cost = costWith({});
   if (!writesCache) return cost;
-  return Math.max(cost, costOf(options, { model, endpoint, ...used, ...tools, cacheWriteTokens: inputTokens }));
+  const written = { cacheWriteTokens: inputTokens };
+  const hours = writesCache === '1h' ? costWith({ ...written, cacheWriteHourTokens: inputTokens }) : 0;
+  return Math.max(cost, costWith(written), hours);
 }
 
 /** The field with a call's input, by endpoint. */

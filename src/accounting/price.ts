@@ -27,6 +27,7 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
       UsageRecord,
       | 'imageModels'
       | 'cacheWriteTokens'
+      | 'cacheWriteHourTokens'
       | 'inputAudioTokens'
       | 'cachedInputAudioTokens'
       | 'outputAudioTokens'
@@ -92,12 +93,22 @@ function costOfImage(all: Prices, { model, imageModels, endpoint }: Charged): nu
 const audioEndpoints = /^\/(?:chat\/completions|realtime|audio)/;
 
 /**
+ * What tokens cost that are written into a provider's cache. Anthropic charges twice the price of input where it keeps them for an hour, of every model, and
+ * 1.25 times that where it keeps them for five minutes (platform.claude.com/docs/en/build-with-claude/prompt-caching, "Pricing").
+ */
+function costOfCacheWrites({ input = 0, cacheWrite }: ModelPrice, charged: Charged): number {
+  const { cacheWriteTokens = 0, cacheWriteHourTokens = 0 } = charged;
+  if (cacheWrite === undefined) return cacheWriteTokens * input;
+  return (cacheWriteTokens - cacheWriteHourTokens) * cacheWrite + cacheWriteHourTokens * 2 * input;
+}
+
+/**
  * What the tokens of a call cost, in micro-credits: text and audio by their prices, and where nobody tells them apart, all at the higher of the two.
  */
 function costOfTokens(price: ModelPrice, charged: Charged): number {
   const { inputTokens, cachedInputTokens, outputTokens, endpoint = '', estimated = false } = charged;
   const { inputAudioTokens = 0, cachedInputAudioTokens = 0, outputAudioTokens = 0 } = charged;
-  const { input = 0, cachedInput = input, cacheWrite = input, output = 0 } = price;
+  const { input = 0, cachedInput = input, output = 0 } = price;
   const { cacheWriteTokens = 0 } = charged;
   const { audioInput = input, cachedAudioInput = price.audioInput ?? cachedInput, audioOutput = output } = price;
   if (estimated && audioEndpoints.test(endpoint)) {
@@ -106,7 +117,7 @@ function costOfTokens(price: ModelPrice, charged: Charged): number {
   const textTokens = inputTokens - cachedInputTokens - cacheWriteTokens - (inputAudioTokens - cachedInputAudioTokens);
   return (
     textTokens * input +
-    cacheWriteTokens * cacheWrite +
+    costOfCacheWrites(price, charged) +
     (cachedInputTokens - cachedInputAudioTokens) * cachedInput +
     (inputAudioTokens - cachedInputAudioTokens) * audioInput +
     cachedInputAudioTokens * cachedAudioInput +

@@ -25,6 +25,7 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
     input_tokens: sums.inputTokens,
     cached_input_tokens: sums.cachedInputTokens,
     ...(sums.cacheWriteTokens && { cache_write_tokens: sums.cacheWriteTokens }),
+    ...(sums.cacheWriteHourTokens && { cache_write_hour_tokens: sums.cacheWriteHourTokens }),
     output_tokens: sums.outputTokens,
     reasoning_tokens: sums.reasoningTokens,
     ...(sums.inputAudioTokens && { input_audio_tokens: sums.inputAudioTokens }),

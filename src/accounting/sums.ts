@@ -15,6 +15,7 @@ export const countedFields = [
   'outputTokens',
   'reasoningTokens',
   'cacheWriteTokens',
+  'cacheWriteHourTokens',
   'inputAudioTokens',
   'cachedInputAudioTokens',
   'outputAudioTokens',
@@ -33,6 +34,7 @@ export const countedFields = [
 /** Those that most records do not have. */
 export const furtherFields = [
   'cacheWriteTokens',
+  'cacheWriteHourTokens',
   'inputAudioTokens',
   'cachedInputAudioTokens',
   'outputAudioTokens',

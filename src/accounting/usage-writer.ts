@@ -317,6 +317,7 @@ function toClosedDocument(record: UsageRecord, holder?: string) {
     inputTokens: record.inputTokens,
     cachedInputTokens: record.cachedInputTokens,
     cacheWriteTokens: record.cacheWriteTokens,
+    cacheWriteHourTokens: record.cacheWriteHourTokens,
     outputTokens: record.outputTokens,
     reasoningTokens: record.reasoningTokens,
     inputAudioTokens: record.inputAudioTokens,

@@ -116,7 +116,10 @@ interface ModelPrice {
   readonly input?: number;
   /** A million tokens of input that the provider had in its cache. @default the price of input */
   readonly cachedInput?: number;
-  /** A million tokens of input that the provider wrote into its cache, where it counts them. @default the price of input */
+  /**
+   * A million tokens of input that the provider wrote into its cache, where it counts them. With this price, those that it keeps for an hour cost twice
+   * the price of input. @default the price of input
+   */
   readonly cacheWrite?: number;
   /** A million tokens of output. @default 0 */
   readonly output?: number;

@@ -67,6 +67,8 @@ export interface UsageRecord extends ToolCounts {
   readonly cachedInputTokens: number;
   /** Those of the input that the provider wrote into its cache, by its own word. @default none */
   readonly cacheWriteTokens?: number | undefined;
+  /** Those of these that it keeps for an hour. @default none */
+  readonly cacheWriteHourTokens?: number | undefined;
   /** Reasoning included. */
   readonly outputTokens: number;
   /** Those of the output that were reasoning, by the provider's own word. */
@@ -160,8 +162,8 @@ export interface RequestedOutput {
   readonly characters?: number;
   /** The units to expect, of reranks and endpoints of your own. @default none */
   readonly units?: number;
-  /** Whether the provider may write input into its cache, and count that. @default false */
-  readonly writesCache?: boolean;
+  /** How long the provider may keep the input that it writes into its cache, and counts. @default it writes none */
+  readonly writesCache?: '5m' | '1h';
   /** The calls of hosted tools to expect: one of each that the request brings, or `max_tool_calls` of each, or the sum of their `max_uses`. @default none */
   readonly tools?: RequestedTools | undefined;
   /** The field that would say how long what is sent is. @default it is known */

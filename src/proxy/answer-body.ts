@@ -281,6 +281,8 @@ export interface ReportedUsage {
   readonly cachedInputTokens: number;
   /** The input tokens that the provider wrote into its cache; absent where there were none. */
   readonly cacheWriteTokens?: number;
+  /** Those of these that it keeps for an hour; absent where there were none. */
+  readonly cacheWriteHourTokens?: number;
   /** Reasoning included. */
   readonly outputTokens: number;
   /** The output tokens that were reasoning; absent where there were none. */

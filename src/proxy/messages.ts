@@ -1,10 +1,12 @@
 import { errorIn, type GatewayError } from '../errors.ts';
 import { JsonMembers } from '../http/json/search.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
+import type { RequestedOutput } from '../options/options.ts';
 import {
   type AnswerReader,
   createBodyReader,
   detailIn,
+  type Fields,
   isObject,
   parsed,
   type ReportedUsage,
@@ -15,18 +17,30 @@ import { type ModelBody, readModelBody } from './model-body.ts';
 import { eventsOf, LastEvent, type StreamEnd } from './stream-end.ts';
 
 const cacheMark = Buffer.from('"cache_control"');
+const hourMark = Buffer.from('"1h"');
+
+/** What a request, or a batch of them, may have the provider write into its cache, as {@link RequestedOutput} says it. */
+export function cacheWritesIn(rawBody: Buffer): Pick<RequestedOutput, 'writesCache'> {
+  if (!rawBody.includes(cacheMark)) return {};
+  return { writesCache: rawBody.includes(hourMark) ? '1h' : '5m' };
+}
 
 /** Reads what routing and metering need from a request of Anthropic's Messages API. @throws GatewayError as {@link readModelBody} does */
 export function readMessageBody(request: ApiRequest, path: string): ModelBody {
-  const { rawBody } = request;
+  const { rawBody, fields } = request;
   const body = readModelBody(request, path);
-  const writesCache = rawBody.includes(cacheMark);
+  const tools = fields.get('tools');
+  const isVersioned = tools !== undefined && versionedTool.test(rawBody.toString('latin1', tools.start, tools.end));
   return {
     ...body,
+    mayUseContainer: isVersioned || fields.has('container'),
     files: attachmentsIn(rawBody),
-    output: { ...body.output, ...(writesCache && { writesCache }) },
+    output: { ...body.output, ...cacheWritesIn(rawBody) },
   };
 }
+
+/** The type of a tool that comes from the provider: some of these run in a container. */
+const versionedTool = /"[a-z_]+_20\d{6}"/;
 
 const quote = 0x22;
 const sourceMark = Buffer.from('"source"');
@@ -75,13 +89,35 @@ const countNames = [
   'output_tokens',
 ] as const satisfies readonly string[];
 
+/** The tokens of a usage; `forHour` are those of what was written into the cache that are kept for an hour. */
+type Counts = Partial<Record<(typeof countNames)[number] | 'forHour', number>>;
+
+function isCompaction(iteration: unknown): iteration is Fields {
+  return isObject(iteration) && iteration.type === 'compaction';
+}
+
+/** Counts must be whole numbers, 0 to 100 million; otherwise the whole object is ignored. */
+function countsIn(usage: Fields): Counts | undefined {
+  const counts = countNames.flatMap((name) => {
+    const count = usageCount(usage, name);
+    return count === undefined ? [] : [[name, count] as const];
+  });
+  if (counts.some(([, count]) => Number.isNaN(count))) return undefined;
+  const forHour = detailIn(usage.cache_creation, 'ephemeral_1h_input_tokens');
+  return { ...Object.fromEntries(counts), ...(forHour > 0 && { forHour }) };
+}
+
 /**
  * Reads the usage of a message of Anthropic's API, and whether it has ended. In a stream, the first event has the input, and a later one the output: each
  * count stands for those before it, as official clients read them. What a tool is given is in the answer, too, and may have a `usage` of its own.
  */
 export class MessageReader implements AnswerReader {
   isEnded = false;
-  readonly #counts: Partial<Record<(typeof countNames)[number], number>> = {};
+  /** The id of the container that tools of the provider have run in. */
+  container: unknown;
+  readonly #counts: Counts = {};
+  /** Summaries that the provider made of the conversation before it went on; the counts of a message are without those of these. */
+  #compactions: readonly Counts[] = [];
   /** As the usage counts them, and as the events show them before it comes. */
   #webSearches: number | undefined;
   #thinking = 0;
@@ -97,31 +133,35 @@ export class MessageReader implements AnswerReader {
 
   /** Its input is counted without what the provider's cache has to do with; here, all of it is input. */
   get reported(): ReportedUsage | undefined {
-    const { input_tokens: uncached, output_tokens: outputTokens } = this.#counts;
-    if (uncached === undefined || outputTokens === undefined) return undefined;
-    const { cache_creation_input_tokens: written = 0, cache_read_input_tokens: cachedInputTokens = 0 } = this.#counts;
+    if (this.#counts.input_tokens === undefined || this.#counts.output_tokens === undefined) return undefined;
+    const all = [this.#counts, ...this.#compactions];
+    const sum = (name: keyof Counts) => all.reduce((total, counts) => total + (counts[name] ?? 0), 0);
+    const outputTokens = sum('output_tokens');
+    const written = sum('cache_creation_input_tokens');
+    const cachedInputTokens = sum('cache_read_input_tokens');
+    const cacheWriteHourTokens = Math.min(written, sum('forHour'));
     const counted = this.#webSearches ?? 0;
     const isCounted = this.isEnded && this.#webSearches !== undefined;
     const webSearchCalls = isCounted ? counted : Math.max(counted, this.#shownSearches);
     return {
-      inputTokens: uncached + written + cachedInputTokens,
+      inputTokens: sum('input_tokens') + written + cachedInputTokens,
       cachedInputTokens,
       outputTokens,
       ...(this.#thinking > 0 && { reasoningTokens: Math.min(outputTokens, this.#thinking) }),
       ...(written > 0 && { cacheWriteTokens: written }),
+      ...(cacheWriteHourTokens > 0 && { cacheWriteHourTokens }),
       ...(webSearchCalls > 0 && { webSearchCalls }),
     };
   }
 
-  /** Counts must be whole numbers, 0 to 100 million; otherwise the whole object is ignored. */
   addUsage(usage: unknown): void {
     if (!isObject(usage)) return;
-    const counts = countNames.flatMap((name) => {
-      const count = usageCount(usage, name);
-      return count === undefined ? [] : [[name, count] as const];
-    });
-    if (counts.some(([, count]) => Number.isNaN(count))) return;
-    Object.assign(this.#counts, Object.fromEntries(counts));
+    const counts = countsIn(usage);
+    if (!counts) return;
+    // the events towards the end of a stream do not say again what is kept for an hour
+    Object.assign(this.#counts, counts);
+    const iterations: readonly unknown[] = Array.isArray(usage.iterations) ? usage.iterations : [];
+    this.#compactions = iterations.filter(isCompaction).flatMap((iteration) => countsIn(iteration) ?? []);
     this.#thinking = Math.max(this.#thinking, detailIn(usage.output_tokens_details, 'thinking_tokens'));
     if (isObject(usage.server_tool_use)) this.#webSearches = detailIn(usage.server_tool_use, 'web_search_requests');
   }
@@ -130,12 +170,17 @@ export class MessageReader implements AnswerReader {
     if (typeof reason === 'string' && reason !== '') this.isEnded = true;
   }
 
+  #addContainer(container: unknown): void {
+    if (isObject(container)) this.container = container.id;
+  }
+
   #memberReader() {
     return new JsonMembers({
-      names: ['usage', 'stop_reason'],
+      names: ['usage', 'stop_reason', 'container'],
       keepLimit: memberLimit,
       onMember: (name, value) => {
         if (name === 'usage') this.addUsage(value);
+        else if (name === 'container') this.#addContainer(value);
         else this.#addReason(value);
       },
     });
@@ -152,11 +197,16 @@ export class MessageReader implements AnswerReader {
 
   #addEvent(event: string): void {
     const { type, message, content_block: block, usage, delta } = parsed(dataOf(event)) ?? {};
-    if (type === 'message_start' && isObject(message)) this.addUsage(message.usage);
+    if (type === 'message_start' && isObject(message)) {
+      this.addUsage(message.usage);
+      this.#addContainer(message.container);
+    }
     if (isObject(block) && block.type === 'server_tool_use' && block.name === 'web_search') this.#shownSearches += 1;
     if (type !== 'message_delta') return;
     this.addUsage(usage);
-    if (isObject(delta)) this.#addReason(delta.stop_reason);
+    if (!isObject(delta)) return;
+    this.#addReason(delta.stop_reason);
+    this.#addContainer(delta.container);
   }
 }
 

@@ -23,6 +23,8 @@ export interface ModelBody {
   readonly files?: readonly ByteRange[];
   /** How many pictures JSON names beside its text; `undefined` where only its bytes tell. */
   readonly pictures?: number;
+  /** Whether tools of the provider may run for it in a container, which the answer then names. @default false */
+  readonly mayUseContainer?: boolean;
   /** Where the model's name stands. */
   readonly modelSpan: ByteRange | undefined;
   /** Writes a model's name as the body's format requires. */

@@ -335,6 +335,7 @@ export type Used = Pick<
   | 'inputTokens'
   | 'cachedInputTokens'
   | 'cacheWriteTokens'
+  | 'cacheWriteHourTokens'
   | 'outputTokens'
   | 'reasoningTokens'
   | 'inputAudioTokens'

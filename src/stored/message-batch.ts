@@ -8,7 +8,7 @@ import { classify, outboundError } from '../outbound/outbound-error.ts';
 import { collect, type Fields, isObject, parsed } from '../proxy/answer-body.ts';
 import { failure } from '../proxy/failure.ts';
 import { isEncoded } from '../proxy/headers.ts';
-import { attachmentsIn, MessageReader } from '../proxy/messages.ts';
+import { attachmentsIn, cacheWritesIn, MessageReader } from '../proxy/messages.ts';
 import { countIn, estimateInput, longestValue } from '../proxy/model-body.ts';
 import { answerBytesPerToken, noUsage, type Used } from '../proxy/usage-meter.ts';
 import { type Line, linesOf, withEstimate } from './batch.ts';
@@ -94,7 +94,8 @@ export async function readMessageBatch(input: WorkInput): Promise<WorkRequests> 
   const references = [...containers].map(([id, param]) => ({ kind: 'container', id, param }) as const);
   await requireOwned(storedObjects, apiRequest, { references }, [upstream]);
   const files = attachmentsIn(rawBody);
-  return { model: called, ...sum.total(), estimatedTokens: estimateInput(rawBody, { listedTokens: 0, files }) };
+  const output = { ...sum.total().output, ...cacheWritesIn(rawBody) };
+  return { model: called, output, estimatedTokens: estimateInput(rawBody, { listedTokens: 0, files }) };
 }
 
 function paramsOf(request: unknown, at: string): RequestParams {
@@ -135,7 +136,7 @@ async function sumResults(lines: AsyncIterable<Line>): Promise<Used> {
     sum.outputTokens += reported?.outputTokens ?? Math.ceil(length / answerBytesPerToken);
     sum.inputTokens += reported?.inputTokens ?? 0;
     sum.cachedInputTokens += reported?.cachedInputTokens ?? 0;
-    for (const name of ['cacheWriteTokens', 'webSearchCalls'] as const) {
+    for (const name of ['cacheWriteTokens', 'cacheWriteHourTokens', 'webSearchCalls'] as const) {
       if (reported?.[name]) sum[name] = (sum[name] ?? 0) + reported[name];
     }
   }

@@ -82,6 +82,13 @@ describe('the price of a call', () => {
     expect(costOf({ prices }, { ...written, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
   });
 
+  it('is twice that of input for what the provider keeps in its cache for an hour, when the model has a price for what it writes there', () => {
+    const written = { ...none, inputTokens: 1_000, cachedInputTokens: 800, cacheWriteTokens: 150 };
+    const forHour = { ...written, cacheWriteHourTokens: 100 };
+    expect(costOf({ prices }, { ...forHour, model: 'writing' })).to.equal(50 * 2 + 800 * 0.2 + 50 * 2.5 + 100 * 4);
+    expect(costOf({ prices }, { ...forHour, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
+  });
+
   it('is that of audio for estimated tokens that may be audio, if it is higher than that of text', () => {
     const all = { prices: { '*': { input: 2, audioInput: 30, output: 50, audioOutput: 40 } } };
     const tokens = { ...none, model: 'm', inputTokens: 10, outputTokens: 1 };

@@ -7,7 +7,10 @@ import { until } from '../support/until.ts';
 import { json, type Script, ScriptedUpstream } from '../support/upstream.ts';
 
 const params = { model: 'claude', max_tokens: 100, messages: [{ role: 'user' as const, content: 'Which river?' }] };
-const usage = { input_tokens: 600, cache_read_input_tokens: 400, cache_creation_input_tokens: 0, output_tokens: 500 };
+const usage = {
+  ...{ input_tokens: 400, cache_read_input_tokens: 400, cache_creation_input_tokens: 200, output_tokens: 500 },
+  cache_creation: { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 100 },
+};
 const message = {
   ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'claude', stop_reason: 'end_turn', usage },
   content: [{ type: 'text', text: 'The Douro.' }],
@@ -97,7 +100,10 @@ describe("what Anthropic's API keeps for accounts", () => {
         },
       ],
       background: { pollInterval: 20 },
-      credits: { prices: { '*': { input: 1_000, cachedInput: 100, output: 1_000, batch: 0.5 } }, initialBalance: 10 },
+      credits: {
+        prices: { '*': { input: 1_000, cachedInput: 100, cacheWrite: 1_250, output: 1_000, batch: 0.5 } },
+        initialBalance: 10,
+      },
       onUsage: (record) => void records.push(record),
     });
     const clientOf = (apiKey: string) => new Anthropic({ apiKey, baseURL: live.url, maxRetries: 0 });
@@ -134,9 +140,10 @@ describe("what Anthropic's API keeps for accounts", () => {
     await until(() => records.length > 0);
     const amounts = { inputTokens: 1_000, cachedInputTokens: 400, outputTokens: 500, estimated: false };
     expect(records[0]).to.include({ endpoint: '/messages/batches', model: 'claude', ...amounts, ending: 'complete' });
-    // half of 600 at 1,000, 400 at 100 and 500 at 1,000
+    expect(records[0]).to.include({ cacheWriteTokens: 200, cacheWriteHourTokens: 100 });
+    // half of 400 at 1,000, 400 at 100, 100 at 1,250, 100 at 2,000 and 500 at 1,000
     const left = async () => (await live.gateway.credits?.balance('usr_1'))?.creditsRemaining ?? 0;
-    await until(async () => Math.round((10 - (await left())) * 1e6) === 570_000);
+    await until(async () => Math.round((10 - (await left())) * 1e6) === 632_500);
     expect(await client.messages.batches.delete(id)).to.include({ id, type: 'message_batch_deleted' });
     expect((await failure(client.messages.batches.retrieve(id))) as object).to.be.instanceOf(Anthropic.NotFoundError);
   });
@@ -227,6 +234,8 @@ describe("what Anthropic's API keeps for accounts", () => {
     const listed: string[] = [];
     for await (const { id } of client.files.list({ limit: 1 })) listed.push(id);
     expect(listed).to.include(file.id);
+    const { body: kept } = await live.call('GET', '/v1/stored_objects?kind=file');
+    expect(kept.data[0]).to.include({ id: file.id, name: 'rivers.txt', bytes: 9 });
     expect(await (await client.files.download(file.id)).text()).to.equal('the bytes');
     const other = new OpenAI({ apiKey: live.key, baseURL: `${live.url}/v1`, maxRetries: 0 });
     expect((await other.files.list()).data).to.deep.equal([]);

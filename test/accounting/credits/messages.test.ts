@@ -8,7 +8,11 @@ import { chunks, json, ScriptedUpstream } from '../../support/upstream.ts';
 
 /** In credits for a million tokens: a token of each kind costs a power of ten in micro-credits. */
 const credits: ModelGatewayOptions['credits'] = {
-  prices: { '*': { input: 1, cachedInput: 10, cacheWrite: 100, output: 1_000 }, plain: { input: 1, output: 1_000 } },
+  prices: {
+    '*': { input: 1, cachedInput: 10, cacheWrite: 100, output: 1_000 },
+    plain: { input: 1, output: 1_000 },
+    real: { input: 60, cacheWrite: 75 },
+  },
   toolPrices: { web_search: 0.01 },
   initialBalance: 10,
 };
@@ -68,8 +72,18 @@ describe('messages of an account with credits', () => {
     expect(line).to.include({ ...input, output_tokens: 7, web_search_calls: 2 });
   });
 
+  it('cost twice the price of input for what is kept in the cache for an hour', async () => {
+    const split = { ephemeral_5m_input_tokens: 1, ephemeral_1h_input_tokens: 2 };
+    upstream.script = json(200, { ...message, usage: { ...usage, cache_creation: split } });
+    await client.messages.create({ ...ask, model: 'claude' });
+    const { cost, line } = await charged();
+    expect(cost).to.equal(5 + 100 + 2 * 2 + 2 * 10 + 7 * 1_000 + 2 * 10_000);
+    expect(line).to.include({ input_tokens: 10, cache_write_tokens: 3, cache_write_hour_tokens: 2 });
+  });
+
   it('cost the price of input where their model has none for the cache', async () => {
-    upstream.script = json(200, message);
+    const split = { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 3 };
+    upstream.script = json(200, { ...message, usage: { ...usage, cache_creation: split } });
     await client.messages.create({ ...ask, model: 'plain' });
     expect((await charged()).cost).to.equal(10 + 7 * 1_000 + 2 * 10_000);
   });
@@ -78,10 +92,11 @@ describe('messages of an account with credits', () => {
     it(`cost the same when they are streamed: ${name}`, async () => {
       upstream.script = chunks(events.map(sent));
       await client.messages.stream({ ...ask, model: 'claude' }).finalMessage();
-      const { cachedInputTokens = 0, cacheWriteTokens = 0, webSearchCalls = 0, inputTokens, outputTokens } = used;
-      const plain = inputTokens - cachedInputTokens - cacheWriteTokens;
+      const { cachedInputTokens = 0, cacheWriteTokens = 0, cacheWriteHourTokens = 0, webSearchCalls = 0 } = used;
+      const plain = used.inputTokens - cachedInputTokens - cacheWriteTokens;
+      const written = (cacheWriteTokens - cacheWriteHourTokens) * 100 + cacheWriteHourTokens * 2;
       expect((await charged()).cost).to.equal(
-        plain + cachedInputTokens * 10 + cacheWriteTokens * 100 + outputTokens * 1_000 + webSearchCalls * 10_000,
+        plain + cachedInputTokens * 10 + written + used.outputTokens * 1_000 + webSearchCalls * 10_000,
       );
     });
   }
@@ -104,6 +119,18 @@ describe('messages of an account with credits', () => {
       expect(error.error.error).to.include({ code: 'insufficient_credits', param: field });
     }
     expect(upstream.requests).to.have.length(0);
+  });
+
+  it('reserve what it costs to keep their input in the cache for an hour where they ask for that', async () => {
+    upstream.script = json(200, message);
+    const send = (ttl: '5m' | '1h') => {
+      const cache_control = { type: 'ephemeral' as const, ttl };
+      const system = [{ type: 'text' as const, text: 'x'.repeat(400_000), cache_control }];
+      return client.messages.create({ ...ask, model: 'real', system }).catch((thrown) => thrown);
+    };
+    // 100,000 tokens at 75, and at 120
+    expect((await send('1h')).error?.error).to.include({ code: 'insufficient_credits', param: 'messages' });
+    expect(await send('5m')).to.include({ id: 'msg_1' });
   });
 
   it('are refused beyond a limit, and their client reads when it may go on', async () => {

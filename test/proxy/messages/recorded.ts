@@ -125,6 +125,41 @@ export const recordings: readonly Recorded[] = [
     ],
     used: { inputTokens: 188_407, cachedInputTokens: 188_086, cacheWriteTokens: 300, outputTokens: 393 },
   },
+  {
+    name: 'a prompt of which a part is kept in the cache for an hour',
+    events: [
+      begun({
+        ...{ input_tokens: 21, cache_creation_input_tokens: 456, cache_read_input_tokens: 2_051, output_tokens: 1 },
+        cache_creation: { ephemeral_5m_input_tokens: 156, ephemeral_1h_input_tokens: 300 },
+      }),
+      ...block(0, noText, [text('Yes.')]),
+      ...ended('end_turn', {
+        ...{ input_tokens: 21, cache_creation_input_tokens: 456, cache_read_input_tokens: 2_051, output_tokens: 39 },
+      }),
+    ],
+    used: {
+      ...{ inputTokens: 2_528, cachedInputTokens: 2_051, cacheWriteTokens: 456, cacheWriteHourTokens: 300 },
+      outputTokens: 39,
+    },
+  },
+  {
+    name: 'a conversation that the provider sums up first',
+    events: [
+      begun({ input_tokens: 23_000, output_tokens: 1 }),
+      ...block(0, { type: 'compaction', content: null }, [
+        { type: 'compaction_delta', content: 'We spoke of rivers.' },
+      ]),
+      ...block(1, noText, [text('Yes.')]),
+      ...ended('end_turn', {
+        ...{ input_tokens: 23_000, output_tokens: 1_000 },
+        iterations: [
+          { type: 'compaction', input_tokens: 180_000, output_tokens: 3_500 },
+          { type: 'message', input_tokens: 23_000, output_tokens: 1_000 },
+        ],
+      }),
+    ],
+    used: { inputTokens: 203_000, outputTokens: 4_500 },
+  },
 ];
 
 /** An event as it is sent. */
