@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { type Dialect, GatewayError } from '../errors.ts';
+import { type Dialect, dialectOfPath, GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
 
@@ -26,17 +26,17 @@ export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-/** The paths of Anthropic's API alone, also where a client adds `/v1` to a base URL that has it already. */
-const anthropicPath = /^(?:\/v1){1,2}\/messages(?:\/|$)/;
-/** Those that are in both APIs. */
-const commonPath = /^\/v1\/(?:models|files)(?:\/|$)/;
+/** What comes before a path of an API, also where a client adds `/v1` to a base URL that has it already. */
+const versions = /^(?:\/v1){1,2}(?=\/)/;
+/** The paths that are in both APIs. */
+const commonPath = /^\/v1\/(?:models|files|skills)(?:\/|$)/;
 
 /** The API that a request is for: Anthropic's clients name the version of theirs, which tells on paths that are in both. */
 export function dialectOf(req: Pick<IncomingMessage, 'url' | 'headers'>): Dialect {
   const path = pathOf(req);
-  const isAnthropic =
-    anthropicPath.test(path) || (req.headers['anthropic-version'] !== undefined && commonPath.test(path));
-  return isAnthropic ? 'anthropic' : 'openai';
+  if (req.headers['anthropic-version'] !== undefined && commonPath.test(path)) return 'anthropic';
+  const version = versions.exec(path)?.[0];
+  return version === undefined ? 'openai' : dialectOfPath(path.slice(version.length));
 }
 
 /** Sets the id of a request on its answer, under the names that clients read. */

@@ -30,8 +30,8 @@ export interface RequestedStorage {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** What an upstream keeps of a call, as its answer begins. */
-interface KeptAnswer extends RequestedStorage {
+/** An answer of which an upstream may keep something, as it begins. */
+interface WhoseAnswer {
   /** The account. */
   readonly userId: string;
   readonly upstream: string;
@@ -41,6 +41,9 @@ interface KeptAnswer extends RequestedStorage {
   /** The path of the call below `/v1`. */
   readonly endpoint: string;
 }
+
+/** What an upstream keeps of a call. */
+interface KeptAnswer extends RequestedStorage, WhoseAnswer {}
 
 /** What upstreams keep for accounts, as model calls need it. */
 export interface CallStorage {
@@ -65,4 +68,6 @@ export interface CallStorage {
     kept: KeptAnswer,
     background: BackgroundWork | undefined,
   ): Answer;
+  /** A message that may name the container of its account that it was made in: its client gets that name when it is stored whose it is. */
+  inContainer<Answer extends Pick<OutboundResponse, 'headers' | 'data'>>(answer: Answer, whose: WhoseAnswer): Answer;
 }

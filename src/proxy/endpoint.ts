@@ -1,4 +1,3 @@
-import type { Dialect } from '../errors.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import { type EndpointRow, namesIn } from '../options/endpoints.ts';
 import { AmountReader } from './answer-amounts.ts';
@@ -22,8 +21,6 @@ export type KeptKind = 'response' | 'chat_completion';
 export interface Endpoint {
   /** Below an upstream's base URL: `/chat/completions`. */
   readonly path: string;
-  /** The API that it is of: its calls go to upstreams that speak it. @default 'openai' */
-  readonly dialect?: Dialect;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
   readonly readBody: (request: ApiRequest, path: string) => ModelBody;
   /** What its answers have at least, where they are JSON or events. */
@@ -81,7 +78,7 @@ const responses = {
   answersResponse: true,
   continues: true,
 } as const;
-const messages = { ...plain, dialect: 'anthropic', readBody: readMessageBody } as const;
+const messages = { ...plain, readBody: readMessageBody } as const;
 
 /** operationId → endpoint. */
 export const endpoints = {

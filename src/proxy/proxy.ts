@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { dialectOfPath, GatewayError } from '../errors.ts';
 import type { OperationTable, RelayOperation } from '../http/operation.ts';
 import { operationIdOf } from '../options/endpoints.ts';
 import type { EndpointOptions, Logger, ModelHooks } from '../options/options.ts';
@@ -135,7 +135,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     };
   }
   function relayOf(endpoint: Endpoint): RelayOperation['relay'] {
-    const { speakers, others } = speakersOf(upstreams, endpoint.dialect ?? 'openai');
+    const { speakers, others } = speakersOf(upstreams, dialectOfPath(endpoint.path));
     return tracked(createRelay({ ...relaying, upstreams: speakers, others }, endpoint));
   }
   return {

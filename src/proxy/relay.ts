@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { refuse } from '../errors.ts';
+import { dialectOfPath, refuse } from '../errors.ts';
 import { mayName } from '../http/json/search.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
@@ -186,11 +186,11 @@ async function chooseRoute(
 /** Requires that not only upstreams serve a model which do not speak the API of its call. @throws GatewayError `model_not_found` */
 function requireSpeaker(
   { upstreams, others = [] }: RelayDependencies,
-  { dialect = 'openai' }: Endpoint,
+  { path }: Endpoint,
   model: string | undefined,
 ): void {
   const serves = (upstream: Upstream): boolean => model === undefined || upstream.serves(model);
-  if (others.some(serves) && !upstreams.some(serves)) throw notSpoken(model, dialect);
+  if (others.some(serves) && !upstreams.some(serves)) throw notSpoken(model, dialectOfPath(path));
 }
 
 /** An upstream's answer that has begun, and what its request was. */
@@ -390,10 +390,12 @@ class RelayedCall implements OpenedCall {
   /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
   #owned(upstream: Upstream, answer: Answer): OutboundResponse {
     const { storing, info, inBackground, body, output } = this.#request;
-    if (!storing) return answer;
+    if (!storing && !body.mayUseContainer) return answer;
+    const { storage } = this.#deps;
     const { endpoint, principal } = info;
     const model = info.model ?? null;
-    const kept = { ...storing, userId: this.#userId, upstream: upstream.name, model, keyId: principal.keyId, endpoint };
+    const whose = { userId: this.#userId, upstream: upstream.name, model, keyId: principal.keyId, endpoint };
+    if (!storing) return storage.inContainer<OutboundResponse>(answer, whose);
     const background = {
       usage: {
         ...this.usage,
@@ -404,7 +406,7 @@ class RelayedCall implements OpenedCall {
       },
       onRunning: (id: string) => this.#follow(id),
     };
-    return this.#deps.storage.owned<OutboundResponse>(answer, kept, inBackground ? background : undefined);
+    return storage.owned<OutboundResponse>(answer, { ...storing, ...whose }, inBackground ? background : undefined);
   }
 
   /** What runs on is counted when it has ended, by whichever process finds that out. */

@@ -4,6 +4,7 @@ import { beginsAsJson, type Fields, parsed } from '../proxy/answer-body.ts';
 import type { BackgroundWork } from '../proxy/call-storage.ts';
 import { betweenEvents, dataOf } from '../proxy/event-framer.ts';
 import { ItemEvents } from '../proxy/item-events.ts';
+import { MessageReader } from '../proxy/messages.ts';
 import type { MadeRow } from './kind-rows.ts';
 import { isModelName, isStoredId, kinds, type StoredKind } from './kinds.ts';
 import type { StoredObject } from './stored-object.ts';
@@ -124,14 +125,16 @@ export class CreatedObjectSearch {
       throw new OutboundError('invalid_response', 'the answer has an id that no provider gives');
     }
     const [first, ...rest] = this.#release() as [AnswerPart, ...AnswerPart[]];
-    const textOf = (member = ''): string | undefined => {
-      const value = others[member];
+    // in each API, members have names of their own
+    const given = (members: readonly string[] = []) => members.map((member) => others[member]).find(isGiven);
+    const textOf = (members?: readonly string[]): string | undefined => {
+      const value = given(members);
       return typeof value === 'string' ? value : undefined;
     };
     const { filter, describedBy } = kinds[this.#kind];
-    const attribute = textOf(filter);
+    const attribute = filter === undefined ? undefined : textOf([filter]);
     const name = textOf(describedBy?.name)?.slice(0, longestName).toWellFormed();
-    const bytes = others[describedBy?.bytes ?? ''];
+    const bytes = given(describedBy?.bytes);
     const created = {
       ...{ id, status },
       ...(name !== undefined && { name }),
@@ -155,7 +158,8 @@ function memberOf(object: Fields, member: string | undefined): Fields {
   return member === undefined ? object : ((object[member] ?? {}) as Fields);
 }
 
-const hasId = ({ id }: Fields): boolean => id !== undefined && id !== null;
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+const hasId = ({ id }: Fields): boolean => isGiven(id);
 
 /** Something that an answer shows, of which its account may speak from then on. */
 export interface ShownObject {
@@ -212,6 +216,25 @@ export class AnsweredItems implements ShownObjects {
   rest(): readonly ShownObject[] {
     return this.#items?.rest() ?? [];
   }
+}
+
+/** Reads the container that a message of Anthropic's API was made in. It is due at once. */
+export function answeredContainer(): ShownObjects {
+  const message = new MessageReader();
+  let shown: unknown;
+  const rest = (): readonly ShownObject[] => {
+    const { container: id } = message;
+    if (id === shown || !isStoredId(id)) return [];
+    shown = id;
+    return [{ kind: 'container', id }];
+  };
+  return {
+    read(chunk) {
+      message.read(chunk);
+      return rest();
+    },
+    rest,
+  };
 }
 
 /** Reads the parts of an object in an answer, by their members that name them: those of a list, or the one that it is. */

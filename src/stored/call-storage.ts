@@ -1,6 +1,6 @@
 import type { CallStorage } from '../proxy/call-storage.ts';
 import { kinds } from './kinds.ts';
-import { ownedResponse } from './recorded-answer.ts';
+import { ownedResponse, shownContainer } from './recorded-answer.ts';
 import { metadataOf, namedObjects, requireOwned, storedReferences } from './references.ts';
 import type { StoredObjects } from './service.ts';
 import { originOf } from './stored-object.ts';
@@ -28,6 +28,10 @@ export function createCallStorage(storedObjects: StoredObjects): CallStorage {
     owned(answer, { keyId, endpoint, ...object }, background) {
       const made = { ...object, origin: originOf(keyId, endpoint) };
       return ownedResponse(answer, made, storedObjects, background ? { background } : {});
+    },
+
+    inContainer(answer, { keyId, endpoint, ...keeper }) {
+      return shownContainer(answer, { ...keeper, origin: originOf(keyId, endpoint) }, storedObjects);
     },
   };
 }

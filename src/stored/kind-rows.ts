@@ -76,7 +76,7 @@ export interface KindRow {
   /** A parameter of the query of its list, and the member of a new object that must be equal to it. @default none */
   readonly filter?: string;
   /** The members of a new one that say what it is called, and how large it is in bytes. @default none */
-  readonly describedBy?: { readonly name: string; readonly bytes?: string };
+  readonly describedBy?: { readonly name: readonly string[]; readonly bytes?: readonly string[] };
   /**
    * Keys under which a request names some, wherever they stand in it: a text or a list of texts. In lower case, each with `e_id`, `r_id`, `t_id`
    * or `ill_id` in it, or `container`. @default none

@@ -5,6 +5,7 @@ import { isEncoded } from '../proxy/headers.ts';
 import {
   AnsweredItems,
   type AnswerPart,
+  answeredContainer,
   answeredObjects,
   answeredParts,
   type CreatedObject,
@@ -88,6 +89,19 @@ export function shownParts<A extends Answer>(
     shows: kind === 'item' ? new AnsweredItems(list ?? 'data') : answeredParts(kind, list),
     storeShown: (shown) => objects.addShown(shown, keeper),
     watcher,
+  });
+}
+
+/** A message that tools of the provider may have worked on in a container: the client gets its id when it is stored that the account has been shown it. */
+export function shownContainer<A extends Answer>(
+  response: A,
+  keeper: ItemKeeper,
+  objects: Pick<StoredObjects, 'addShown'>,
+) {
+  if (isEncoded(response.headers)) return response;
+  return recorded(response, {
+    shows: answeredContainer(),
+    storeShown: (shown) => objects.addShown(shown, keeper),
   });
 }
 

@@ -130,10 +130,26 @@ export function fileReferences(
 }
 
 /** What a body is searched for. An item that is sent back names a container as a tool does, which asks for more. */
-const searched = { keys: namingKeys, longest: longestId, most: mostNamed, everywhere: ['container_id'] };
+const searched = {
+  keys: namingKeys,
+  longest: longestId,
+  most: mostNamed,
+  everywhere: ['container_id', 'previous_message_id'],
+};
 /** Where an item that is sent back says in which container it was made, and a message which file a tool of the provider's has made. */
 const sentBack =
   /^(?:(?:input|items)\[\d+\](?:\.environment)?\.container_id|messages\[\d+\]\.content\[\d+\]\.content\.content\[\d+\]\.file_id)$/;
+
+/** Where a container of Anthropic's API has its skills: those of Anthropic's own have plain names, `pptx`, and customers' begin with `skill_`. */
+const skillOfContainer = /(?:^|\.)container\.skills\[\d+\]\.skill_id$/;
+
+/** Of the message that it names, a provider only tells why its cache did not serve the present one. */
+const compared = /(?:^|\.)diagnostics\.previous_message_id$/;
+
+/** Whether an id may go up although nobody is known to have what it names. */
+function mayBeUnknown({ path, text }: NamedText): boolean {
+  return sentBack.test(path) || (skillOfContainer.test(path) && !text.startsWith('skill_'));
+}
 
 /**
  * The stored objects that a body names, wherever in it, each once.
@@ -145,16 +161,17 @@ export async function namedObjects({
   bodyStream,
 }: Body & Partial<Pick<ApiRequest, 'form' | 'bodyStream'>>) {
   if (bodyStream || !(form || (await mayName(rawBody)))) return [];
-  const named = form ? namedInForm(form) : await namedTexts(rawBody, searched);
+  const texts = form ? namedInForm(form) : await namedTexts(rawBody, searched);
+  const named = texts.filter(({ path }) => !compared.test(path));
   if (named.length > mostNamed) {
     throw new GatewayError('request_too_large', `The body names more than ${mostNamed} files and the like`);
   }
   return named.map(
-    ({ key, text, path }): StoredReference => ({
-      kind: kindOfKey.get(key) as StoredKind,
-      id: text,
-      param: path,
-      ...(sentBack.test(path) && { mayBeUnknown: true }),
+    (each): StoredReference => ({
+      kind: kindOfKey.get(each.key) as StoredKind,
+      id: each.text,
+      param: each.path,
+      ...(mayBeUnknown(each) && { mayBeUnknown: true }),
     }),
   );
 }
