@@ -1,3 +1,4 @@
+import type { Dialect } from '../errors.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import { type EndpointRow, namesIn } from '../options/endpoints.ts';
 import { AmountReader } from './answer-amounts.ts';
@@ -21,6 +22,8 @@ export type KeptKind = 'response' | 'chat_completion';
 export interface Endpoint {
   /** Below an upstream's base URL: `/chat/completions`. */
   readonly path: string;
+  /** The API that its upstreams speak. @default that of its path */
+  readonly dialect?: Dialect;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
   readonly readBody: (request: ApiRequest, path: string) => ModelBody;
   /** What its answers have at least, where they are JSON or events. */

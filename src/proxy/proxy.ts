@@ -135,7 +135,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     };
   }
   function relayOf(endpoint: Endpoint): RelayOperation['relay'] {
-    const { speakers, others } = speakersOf(upstreams, dialectOfPath(endpoint.path));
+    const { speakers, others } = speakersOf(upstreams, endpoint.dialect ?? dialectOfPath(endpoint.path));
     return tracked(createRelay({ ...relaying, upstreams: speakers, others }, endpoint));
   }
   return {
