@@ -215,7 +215,7 @@ describe('endpoints of a host', () => {
 
   it('take the models that a key may call', async () => {
     const limited = await live.gateway.keys.create({ userId, models: ['other'] });
-    for (const body of [ask, { texts: ask.texts }]) {
+    for (const body of [ask, { texts: ask.texts }, { ...ask, model: 'other' }]) {
       const { status, json: answer } = await call('/classify', body, { as: limited.key });
       expect([status, answer.error.code]).to.deep.equal([403, 'model_not_allowed']);
     }
