@@ -172,30 +172,11 @@ async function toCommonJs(text, file, exported) {
     // a file without such a module has no `import.meta`
     logOverride: { 'empty-import-meta': 'error' },
   });
-  return withPlainExports(code).replace(/\brequire\("lazy:(.+?)"\)/g, (_, name) => {
+  return code.replace(/\brequire\("lazy:(.+?)"\)/g, (_, name) => {
     const path = posix.relative(dirname(file), `${name}.cjs`).replace(/^(?!\.)/, './');
     const getters = exported.get(`${name}.cjs`).map((each) => `get ${each}() { return require("${path}").${each}; }`);
     return `{ ${getters.join(', ')} }`;
   });
-}
-
-/**
- * The code of a file with its exports as properties, set when all of it has run. esbuild has each behind two getters, for files that import
- * each other and exports that change: there are neither. Until V8 has fully optimized the code that uses an export, each use takes some 35 ns
- * in place of 1 (Node 24, code of Maglev's); in the first four seconds of a process a relayed call takes 0.93 of the CPU without them (0.76 to
- * 0.98 in four processes).
- */
-function withPlainExports(code) {
-  let exports = '';
-  const rest = code.replace(
-    /__export\(stdin_exports, \{(.*?)\n\}\);\nmodule\.exports = __toCommonJS\(stdin_exports\);\n/s,
-    (_, getters) => {
-      exports = getters.replaceAll(': () => ', ': ');
-      return '';
-    },
-  );
-  if (exports === '') throw new Error('esbuild writes the exports of a file otherwise');
-  return `${rest}module.exports = Object.defineProperty({${exports}\n}, '__esModule', { value: true });\n`;
 }
 
 /** Builds the library. @returns what each file of dist exports */
