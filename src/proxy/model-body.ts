@@ -48,9 +48,7 @@ export function readModelBody(
   const given = (body ?? {}) as Readonly<Record<string, unknown>>;
   const modelSpan = fields.get(modelField);
   if (modelSpan && modelSpan.end - modelSpan.start > longestValue) throw modelNameTooLong();
-  // a long name is kept as `…`; a host's endpoint may have it elsewhere
-  const isKept = modelField === 'model' && given.model !== '…';
-  const model = isKept ? given.model : shortValue(bytes, modelSpan);
+  const model = shortValue(bytes, modelSpan);
   const prompt = fields.get('prompt') ?? fields.get('input');
   const stream = given.stream === true;
   const options = given.stream_options as { readonly include_usage?: unknown } | null | undefined;
