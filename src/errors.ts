@@ -121,11 +121,12 @@ export const dialects = ['openai', 'anthropic'] as const;
 /** One of the APIs that models are called by, in whose shapes its clients are answered. */
 export type Dialect = (typeof dialects)[number];
 
-const ofAnthropic = /^\/messages(?:\/|$)/;
+/** The paths below `/v1` that are in Anthropic's API alone. */
+export const anthropicPath = /^\/messages(?:\/|$)/;
 
-/** The API that a path below `/v1` is of: what is at `/messages` is Anthropic's. */
+/** The API that a path below `/v1` is of. */
 export function dialectOfPath(path: string): Dialect {
-  return ofAnthropic.test(path) ? 'anthropic' : 'openai';
+  return anthropicPath.test(path) ? 'anthropic' : 'openai';
 }
 
 /** Anthropic's `error.type` by status (its API reference, "Errors"). */

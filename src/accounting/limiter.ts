@@ -1,5 +1,5 @@
 import { isPromise } from 'node:util/types';
-import { describeThrown, dialectOfPath, GatewayError } from '../errors.ts';
+import { anthropicPath, describeThrown, GatewayError } from '../errors.ts';
 import { untilNextMinute } from '../fairness/minute-windows.ts';
 import type { LimitOptions, RateLimits, RateLimitsFor, RequestedOutput, UsageRecord } from '../options/options.ts';
 import type { Principal } from '../options/principal.ts';
@@ -141,8 +141,7 @@ export function createLimiter({ options, counters, onRefused, onCounted, now = D
     if (applied.length === 0) return undefined;
     const wait = untilNextMinute(at);
     const usages = limitUsagesOf(applied);
-    const headers = () =>
-      rateLimitHeaders(usages, wait, dialectOfPath(endpoint) === 'anthropic' ? at + wait : undefined);
+    const headers = () => rateLimitHeaders(usages, wait, anthropicPath.test(endpoint) ? at + wait : undefined);
     const exhausted = usages.find(({ kind, limit, used }) => used >= limit && (isRequest || kind === 'tokens'));
     if (exhausted) {
       onRefused(principal, exhausted.limit);

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { type Dialect, dialectOfPath, GatewayError } from '../errors.ts';
+import { anthropicPath, type Dialect, GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
 
@@ -36,7 +36,7 @@ export function dialectOf(req: Pick<IncomingMessage, 'url' | 'headers'>): Dialec
   const path = pathOf(req);
   if (req.headers['anthropic-version'] !== undefined && commonPath.test(path)) return 'anthropic';
   const version = versions.exec(path)?.[0];
-  return version === undefined ? 'openai' : dialectOfPath(path.slice(version.length));
+  return version !== undefined && anthropicPath.test(path.slice(version.length)) ? 'anthropic' : 'openai';
 }
 
 /** Sets the id of a request on its answer, under the names that clients read. */

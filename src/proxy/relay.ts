@@ -186,11 +186,11 @@ async function chooseRoute(
 /** Requires that not only upstreams serve a model which do not speak the API of its call. @throws GatewayError `model_not_found` */
 function requireSpeaker(
   { upstreams, others = [] }: RelayDependencies,
-  { path, dialect = dialectOfPath(path) }: Endpoint,
+  { path, dialect }: Endpoint,
   model: string | undefined,
 ): void {
   const serves = (upstream: Upstream): boolean => model === undefined || upstream.serves(model);
-  if (others.some(serves) && !upstreams.some(serves)) throw notSpoken(model, dialect);
+  if (others.some(serves) && !upstreams.some(serves)) throw notSpoken(model, dialect ?? dialectOfPath(path));
 }
 
 /** An upstream's answer that has begun, and what its request was. */
