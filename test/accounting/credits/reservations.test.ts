@@ -9,12 +9,13 @@ describe('what is reserved of a balance while the database is slow', function ()
   let accounts = 0;
   before(async () => {
     credits = await startCredits();
+  });
+  after(() => credits.drop());
+  // closed, it has given back what the calls of a test have left over: no update of its is disturbed in place of one of the next test
+  beforeEach(() => {
     service = credits.newService();
   });
-  after(async () => {
-    await service.close();
-    await credits.drop();
-  });
+  afterEach(() => service.close());
 
   async function newAccount(amount: number): Promise<string> {
     accounts += 1;
