@@ -70,11 +70,13 @@ describe('webhooks in the dashboard', function () {
     const remove = page.getByRole('dialog', { name: 'Delete the webhook?' });
     await remove.getByRole('button', { name: 'Keep it' }).click();
     expect(await only()).to.not.equal(undefined);
+    expect(problems).to.deep.equal([]);
     await page.getByRole('button', { name: 'Delete' }).click();
     await remove.getByRole('button', { name: 'Delete webhook' }).click();
     await page.getByText('No webhooks yet').waitFor();
     expect(await only()).to.equal(undefined);
-    expect(problems).to.deep.equal([]);
+    // the page reads the webhook every five seconds, and may do so once between its deletion and the next view
+    expect(problems.filter((problem) => !problem.includes('status of 404'))).to.deep.equal([]);
   });
 
   it('take a description, filters, metadata, a rate limit and headers, and lose emptied filters', async () => {
