@@ -68,7 +68,7 @@ const readsAtOnce = 8;
 const maxAuthenticationWait = 1_500;
 
 /** Says who makes a request, before its body is read. @throws GatewayError if that is not known */
-type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Principal | Promise<Principal>;
+type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
 
 /** Adds every path of the API to a router whose paths are case-sensitive. */
 export type AddApi = (router: express.Router, authenticate: RequirePrincipal) => void;
@@ -155,8 +155,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       const { served, params } = match;
       const { route, limit } = served;
       const authenticatingSince = performance.now();
-      const authenticating = served.authenticate(req, served.isModelRoute);
-      principal = 'then' in authenticating ? await authenticating : authenticating;
+      principal = await served.authenticate(req, served.isModelRoute);
       const waited = Math.min(performance.now() - authenticatingSince, maxAuthenticationWait);
       requireScope(principal, route.scope);
       limit?.(principal.userId);

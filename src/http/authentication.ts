@@ -15,7 +15,7 @@ interface Authenticated {
 /** Says who makes a request, or throws. */
 export interface Authenticator {
   /** @throws GatewayError `missing_api_key`, `invalid_authorization` or `invalid_api_key` */
-  byKey(req: IncomingMessage, isModelCall?: boolean): Principal | Promise<Principal>;
+  byKey(req: IncomingMessage, isModelCall?: boolean): Promise<Principal>;
   /**
    * For requests below the dashboard's path: the Authorization header counts first, then the host's session.
    * @throws GatewayError the same, and `cross_origin_request` for a session that another site's page uses
@@ -49,9 +49,15 @@ export function createAuthenticator({
   readonly bySession?: Authenticate | undefined;
 }): Authenticator {
   const authenticator: Authenticator = {
-    byKey(req, isModelCall) {
-      const found = byKey(req, isModelCall);
-      return found && 'then' in found ? found.then((known) => requireKnown(req, known)) : requireKnown(req, found);
+    async byKey(req, isModelCall) {
+      const principal = await byKey(req, isModelCall);
+      if (principal) return principal;
+      throw new GatewayError(
+        'invalid_api_key',
+        sendsKey(req)
+          ? 'This API key is not known, has expired or has been revoked'
+          : 'No API key was sent, and nothing else that says whose request this is',
+      );
     },
 
     async byKeyOrSession(req) {
@@ -66,16 +72,6 @@ export function createAuthenticator({
     },
   };
   return authenticator;
-}
-
-function requireKnown(req: IncomingMessage, principal: Principal | null): Principal {
-  if (principal) return principal;
-  throw new GatewayError(
-    'invalid_api_key',
-    sendsKey(req)
-      ? 'This API key is not known, has expired or has been revoked'
-      : 'No API key was sent, and nothing else that says whose request this is',
-  );
 }
 
 /** The token68 of RFC 9110, section 11.2, after the scheme, which has no case. */
@@ -120,7 +116,7 @@ function keyOf(req: Pick<IncomingMessage, 'headers' | 'rawHeaders'>): string {
 
 /** Reads the credentials of a request by its key. */
 export function byApiKey(
-  authenticate: (token: string, isModelCall: boolean) => Principal | null | Promise<Principal | null>,
+  authenticate: (token: string, isModelCall: boolean) => Promise<Principal | null>,
 ): Authenticate {
   return (req, isModelCall = false) => authenticate(keyOf(req), isModelCall);
 }

@@ -128,7 +128,7 @@ export interface RelayOperation {
    */
   readonly reads?: readonly string[];
   /** Says who makes a request that comes with something else than a key. @param byKey says it by the key. @default the key alone says it */
-  readonly authenticate?: (req: IncomingMessage, byKey: () => Principal | Promise<Principal>) => Promise<Principal>;
+  readonly authenticate?: (req: IncomingMessage, byKey: () => Promise<Principal>) => Promise<Principal>;
   relay(request: ApiRequest, res: ServerResponse): Promise<void>;
 }
 

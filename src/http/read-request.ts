@@ -73,7 +73,7 @@ export function createRequestReader(deps: RequestReaderDependencies): ReadReques
     };
     const { raw, value, fields = noFields, whole = value, stream } = await takeBody(req, headers, plan);
     const search = searchOf(req.url ?? '');
-    const parameters = search === '' ? [] : new URLSearchParams(search);
+    const parameters = new URLSearchParams(search);
     // what is relayed goes up as it came: a provider may know parameters that appear twice
     const query = isRelay ? Object.fromEntries(parameters) : queryOf(parameters);
     const isJson = value !== undefined || raw.length === 0;
@@ -85,10 +85,7 @@ export function createRequestReader(deps: RequestReaderDependencies): ReadReques
       if (unknown !== undefined) refuse('unknown_parameter', unknown, notAParameter(route.query));
     }
     if (form) checkForm(route, form);
-    else if (!stream && isJson) {
-      const checking = check(req, route, { params, query, body: whole });
-      if (checking) await checking;
-    }
+    else if (!stream && isJson) await check(req, route, { params, query, body: whole });
     const request = {
       query,
       search,
@@ -116,7 +113,7 @@ const noBytes = Buffer.alloc(0);
 const noFields: ApiRequest['fields'] = new Map();
 
 /** The parameters in the query. The host's own `query parser` setting does not matter. @throws GatewayError `duplicate_parameter` */
-function queryOf(parameters: Iterable<[string, string]>): Record<string, unknown> {
+function queryOf(parameters: URLSearchParams): Record<string, unknown> {
   const query: Record<string, unknown> = Object.create(null);
   for (const [name, value] of parameters) {
     if (name in query) refuse('duplicate_parameter', name, 'appears twice in the query; give it once');
@@ -184,8 +181,7 @@ async function takeBody(req: IncomingMessage, headers: IncomingHttpHeaders, plan
   const raw = hasMark ? bytes.subarray(byteOrderMark.length) : bytes;
   if (raw.length === 0) return missing();
   if (!shape) return { raw, value: parseJson(raw) };
-  const outlined = outline(raw, shape);
-  const { value, fields } = 'then' in outlined ? await outlined : outlined;
+  const { value, fields } = await outline(raw, shape);
   return { raw, value, fields, ...(readsOf(route) && { whole: parseWhole(raw) }) };
 }
 

@@ -20,8 +20,6 @@ const absolute = /^https?:\/\/([^/?#]*)/i;
 
 /** The path of a request, without the query, whatever form the client sent its target in. */
 export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
-  // nearly every one
-  if (url.startsWith('/') && !url.includes('?')) return url;
   const [path = ''] = url.replace(absolute, '').split('?', 1);
   return path.startsWith('/') ? path : `/${path}`;
 }

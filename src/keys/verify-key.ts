@@ -94,7 +94,7 @@ const longestCheck = 1_000;
 const longestLookUp = 1_500;
 
 /** Says whose key a token is; `null` if it is unknown, expired or revoked. */
-export type AuthenticateKey = (token: string, isModelCall: boolean) => Principal | null | Promise<Principal | null>;
+export type AuthenticateKey = (token: string, isModelCall: boolean) => Promise<Principal | null>;
 
 /**
  * Authenticates by keys. While the database is unavailable, model calls continue with keys that were checked within the grace period.
@@ -104,20 +104,17 @@ export function createAuthenticateKey(
   keys: Pick<KeyVerifier, 'authenticate' | 'authenticateCached' | 'authenticateInGracePeriod'>,
   database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>,
 ): AuthenticateKey {
-  async function lookUp(token: string, lastPrincipal: Principal | undefined): Promise<Principal | null> {
+  return async function authenticateKey(token, isModelCall) {
+    const lastPrincipal = isModelCall ? keys.authenticateInGracePeriod(token) : undefined;
+    if (lastPrincipal === null || (lastPrincipal && database.isUnavailable)) return lastPrincipal;
+    const cached = keys.authenticateCached(token);
+    if (cached !== undefined) return cached;
     try {
       return await database.run(() => keys.authenticate(token), lastPrincipal ? longestCheck : longestLookUp);
     } catch (error) {
       if (lastPrincipal && isUnavailableError(error)) return lastPrincipal;
       throw error;
     }
-  }
-
-  return function authenticateKey(token, isModelCall) {
-    const lastPrincipal = isModelCall ? keys.authenticateInGracePeriod(token) : undefined;
-    if (lastPrincipal === null || (lastPrincipal && database.isUnavailable)) return lastPrincipal;
-    const cached = keys.authenticateCached(token);
-    return cached === undefined ? lookUp(token, lastPrincipal) : cached;
   };
 }
 

@@ -115,9 +115,7 @@ export function isEventStream(headers: HeaderValues): boolean {
  * holds back, their streams.
  */
 export function encodingsOf(headers: HeaderValues): string | undefined {
-  const given = headers['content-encoding'];
-  if (given === undefined) return undefined;
-  const encodings = String(given);
+  const encodings = String(headers['content-encoding'] ?? '');
   const isPlain = encodings.split(',').every((encoding) => /^(identity|none)?$/i.test(encoding.trim()));
   return isPlain ? undefined : encodings;
 }

@@ -72,14 +72,10 @@ const inspectionTimeout = 5_000;
 
 /**
  * Reads the beginning of an answer of 2xx, nothing of which has been sent to the client: whether its first events, or the whole of a body that
- * is held until it is whole, are an error. Gives it at once where all of it is there. Throws the OutboundError `invalid_response` where they say
- * nothing, or rejects with it.
+ * is held until it is whole, are an error. Rejects with the OutboundError `invalid_response` where they say nothing.
  */
-export function inspectResponse(
-  response: OutboundResponse,
-  expected: Expected,
-): InspectedResponse | Promise<InspectedResponse> {
-  const { status, headers, data } = response;
+export async function inspectResponse(response: OutboundResponse, expected: Expected): Promise<InspectedResponse> {
+  const { status, statusText, headers, data } = response;
   if (status >= 300 || isEncoded(headers)) return response;
   const { answers, result, deadline, betweenChunks } = expected;
   const isStream = isEventStream(headers);
@@ -95,22 +91,15 @@ export function inspectResponse(
     return isEvents === false && isSent ? null : undefined;
   }
 
-  // a short answer has come whole with its head
-  if (data.outcome !== null) return inspected(response, decide(data));
   // of what is no JSON, the first byte is enough: nothing could be sent before
   const maxWait = isStream || expected.stream || mayBeJson ? { maxWait: inspectionTimeout } : {};
-  const peeking = peek(data, decide, { deadline, betweenChunks, ...maxWait });
-  return peeking.then((verdict) => inspected(response, verdict));
-}
-
-/** @param verdict `undefined` where its beginning did not say in time */
-function inspected({ status, statusText, headers, data }: OutboundResponse, verdict: Verdict | undefined) {
+  const verdict = await peek(data, decide, { deadline, betweenChunks, ...maxWait });
   if (verdict === 'nothing') {
     data.destroy();
     throw new OutboundError('invalid_response', 'the answer has no result');
   }
-  const response: InspectedResponse = { status, statusText, headers, data, isUndecided: verdict === undefined };
-  return verdict ? { ...response, errorInside: verdict } : response;
+  const inspected = { status, statusText, headers, data, isUndecided: verdict === undefined };
+  return verdict ? { ...inspected, errorInside: verdict } : inspected;
 }
 
 /** The largest refusal that is looked at. Bytes. */

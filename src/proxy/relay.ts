@@ -71,11 +71,7 @@ export interface RelayDependencies extends CallDependencies {
 /** Makes the function that relays the calls of an endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies, endpoint: Endpoint): RelayOperation['relay'] {
   return async function relay(apiRequest, res) {
-    const body = readBody(endpoint, apiRequest);
-    // most calls bring none
-    const brings = endpoint.answersResponse || apiRequest.fields.has('tools');
-    const tools = brings ? await readHostedTools(apiRequest, apiRequest.principal) : undefined;
-    const request = toModelRequest(endpoint, apiRequest, { body, tools }, deps.storage);
+    const request = await readModelRequest(endpoint, apiRequest, deps.storage);
     // no account would own what the upstream keeps
     if (request.storing) deps.storage.require();
     if (request.inBackground) deps.backgroundResponses.requireRoom(apiRequest.principal.userId);
@@ -105,22 +101,19 @@ interface ModelRequest extends RequestedCall {
 }
 
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
-function readBody(endpoint: Endpoint, apiRequest: ApiRequest): ModelBody {
+async function readModelRequest(
+  endpoint: Endpoint,
+  apiRequest: ApiRequest,
+  storage: CallStorage,
+): Promise<ModelRequest> {
+  const { requestId, principal } = apiRequest;
   const body = endpoint.readBody(apiRequest, endpoint.path);
   checkModelName(body.model);
   if (body.model !== undefined) apiRequest.relayed.model = body.model;
-  requireAllowedModel(apiRequest.principal, body.model);
-  return body;
-}
-
-/** @throws GatewayError `invalid_value` */
-function toModelRequest(
-  endpoint: Endpoint,
-  apiRequest: ApiRequest,
-  { body, tools }: Pick<ModelRequest, 'body' | 'tools'>,
-  storage: CallStorage,
-): ModelRequest {
-  const { requestId, principal } = apiRequest;
+  requireAllowedModel(principal, body.model);
+  // most calls bring none
+  const brings = endpoint.answersResponse || apiRequest.fields.has('tools');
+  const tools = brings ? await readHostedTools(apiRequest, principal) : undefined;
   const output = tools?.requested ? { ...body.output, tools: tools.requested } : body.output;
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
   const storing = asksToStore(endpoint, apiRequest) ? storage.requested(endpoint.stores.kind, apiRequest) : undefined;
@@ -343,9 +336,7 @@ class RelayedCall implements OpenedCall {
       reports.responded(upstream, response.status, headAt - startedAt);
       const { betweenChunks } = upstream.timeouts;
       const { answers, result } = endpoint;
-      const expected = { deadline, betweenChunks, answers, result, stream: body.stream };
-      const inspecting = inspectResponse(response, expected);
-      const answer = 'then' in inspecting ? await inspecting : inspecting;
+      const answer = await inspectResponse(response, { deadline, betweenChunks, answers, result, stream: body.stream });
       this.#reportBeginning(upstream, answer);
       const { status, statusText, headers, data, errorInside, isUndecided } = answer;
       return { headAt, asksForUsage, status, statusText, headers, data, errorInside, isUndecided };

@@ -5,7 +5,6 @@ import { outline } from '../http/json/scan.ts';
 import { foldCase } from '../http/json/tokens.ts';
 import type { ApiRequest, FieldRange, RelayOperation } from '../http/operation.ts';
 import type { Spec } from '../openapi/spec.ts';
-import type { Principal } from '../options/principal.ts';
 import { oneAnswer, requestAdmission, requireAllowedModel, settle } from '../proxy/admission.ts';
 import { checkModelName, type Edit, shortValue, splice } from '../proxy/model-body.ts';
 import { type Upstream, upstreamModelName } from '../proxy/upstream.ts';
@@ -84,7 +83,7 @@ export function createSessionOperations(deps: SessionCallsDeps): SessionOperatio
     { relay: (apiRequest, res) => relaySession(call, apiRequest, res) },
   ]);
   const table = Object.fromEntries(operations) as SessionOperations;
-  const authenticate = async (req: IncomingMessage, byKey: () => Principal | Promise<Principal>) => {
+  const authenticate = async (req: IncomingMessage, byKey: () => ReturnType<RealtimeSecrets['authenticate']>) => {
     const secret = await secrets.find(req);
     return secret ? secrets.authenticate(secret) : byKey();
   };

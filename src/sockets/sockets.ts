@@ -50,7 +50,7 @@ export interface SocketDependencies {
   /** What calls are relayed with. */
   readonly relaying: SessionDependencies;
   /** Says whose a key is. @throws GatewayError */
-  readonly authenticate: (req: IncomingMessage, isModelCall: boolean) => Principal | Promise<Principal>;
+  readonly authenticate: (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
   /** The secrets with which clients open realtime sessions, in place of keys. */
   readonly secrets: RealtimeSecrets;
   readonly spec: Spec;

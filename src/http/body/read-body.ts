@@ -101,7 +101,7 @@ class BodyReader {
   readonly #req: IncomingMessage;
   readonly #bounds: BodyBounds;
   readonly #decoder: Decoder | undefined;
-  readonly #resolve: (bytes: Buffer | Promise<Buffer>) => void;
+  readonly #resolve: (bytes: Promise<Buffer>) => void;
   readonly #reject: (error: unknown) => void;
   readonly #announced: number;
   readonly #encoding: string;
@@ -114,7 +114,7 @@ class BodyReader {
     req: IncomingMessage,
     headers: IncomingHttpHeaders,
     bounds: BodyBounds,
-    resolve: (bytes: Buffer | Promise<Buffer>) => void,
+    resolve: (bytes: Promise<Buffer>) => void,
     reject: (error: unknown) => void,
   ) {
     const { limits, openRequests } = bounds;
@@ -257,15 +257,12 @@ export class BodyBuffer {
   }
 
   /** Joins everything, once. A long body is copied in steps, and none of it is in memory twice. */
-  joined(): Buffer | Promise<Buffer> {
+  async joined(): Promise<Buffer> {
     this.#endPart();
     // this object lives as long as the answer
     this.#block = undefined;
     const parts = this.#parts.splice(0).reverse();
-    return parts.length === 1 ? (parts[0] as Buffer) : this.#join(parts);
-  }
-
-  async #join(parts: Buffer[]): Promise<Buffer> {
+    if (parts.length === 1) return parts[0] as Buffer;
     const whole = Buffer.allocUnsafeSlow(this.length);
     let at = 0;
     let turnEnd = copiedInOneTurn;

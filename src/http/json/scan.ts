@@ -441,12 +441,10 @@ export function parseWhole(bytes: Buffer): unknown {
  * @throws GatewayError as {@link parseJson} does, but `duplicate_parameter` only for described keys outside lists, and
  * `unknown_parameter` for a key that differs from such a key only in case, which another reader might take for it
  */
-export function outline(bytes: Buffer, shape: BodyShape): Outline | Promise<Outline> {
+export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {
   // joining its chunks has taken a turn already
-  if (bytes.length > sliceLength) return nextTurn().then(() => scanInTurns(bytes, shape));
-  const scan = new JsonScan(bytes, shape);
-  scan.run(bytes.length);
-  return scan;
+  if (bytes.length > sliceLength) await nextTurn();
+  return scanInTurns(bytes, shape);
 }
 
 /** Of a body whose texts alone are of interest. */
