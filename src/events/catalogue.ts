@@ -4,6 +4,7 @@ import addFormats from 'ajv-formats';
 import { GatewayError, refuse } from '../errors.ts';
 import { resolveSchema } from '../openapi/schemas.ts';
 import type { Spec, SpecOperation, SpecPathItem, SpecSchema } from '../openapi/spec.ts';
+import { namesIn } from '../options/kinds.ts';
 import type { EventTypeOptions } from '../options/options.ts';
 
 /** The event types and the schemas of their `data`, from the `webhooks` section of openapi.yaml. */
@@ -288,9 +289,10 @@ const expectations: Readonly<Record<string, (params: Values, schema: Values) => 
 
 /** The path of the value an error is about: `/items/0/name` under `data` is `data.items[0].name`. */
 function pathOf(root: string, instancePath: string): string {
-  const keys = instancePath.split('/').slice(1);
-  const names = keys.map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
-  return names.reduce((path, key) => (/^\d+$/.test(key) ? `${path}[${key}]` : propertyPath(path, key)), root);
+  return namesIn(instancePath).reduce(
+    (path, key) => (/^\d+$/.test(key) ? `${path}[${key}]` : propertyPath(path, key)),
+    root,
+  );
 }
 
 /** Explains an error of Ajv (made with `verbose`). @param root the name of the checked value */

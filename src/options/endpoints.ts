@@ -32,12 +32,6 @@ const path = matching(
   'a path below /v1 such as /v1/classify, of letters, digits, ., _, - and /',
 );
 
-/** The names that a JSON pointer goes through (RFC 6901, section 4). */
-export function namesIn(pointer: string): string[] {
-  const names = pointer.slice(1).split('/');
-  return names.map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
-}
-
 /** Whether a schema, at any depth, has a keyword. */
 function has(keyword: string, value: unknown): boolean {
   if (Array.isArray(value)) return value.some((item) => has(keyword, item));

@@ -22,6 +22,12 @@ export interface Kind<T = unknown> extends Reader<T> {
   readonly check: Check;
 }
 
+/** The names that a JSON pointer goes through (RFC 6901, section 4). */
+export function namesIn(pointer: string): string[] {
+  const names = pointer.split('/').slice(1);
+  return names.map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
 /** @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message */
 export function refuseOption(param: string, message: string): never {
   refuse('invalid_options', param, message);

@@ -1,6 +1,7 @@
 import type { Dialect } from '../errors.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
-import { type EndpointRow, namesIn } from '../options/endpoints.ts';
+import type { EndpointRow } from '../options/endpoints.ts';
+import { namesIn } from '../options/kinds.ts';
 import { AmountReader } from './answer-amounts.ts';
 import { type AnswerReader, anyResult, type LeastResult, leastResult } from './answer-body.ts';
 import { MessageEnd, MessageReader, readMessageBody } from './messages.ts';

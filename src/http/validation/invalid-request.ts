@@ -1,6 +1,7 @@
 import { type ErrorCode, GatewayError } from '../../errors.ts';
 import { describeSchema, schemaAt } from '../../openapi/schemas.ts';
 import { jsonBodyOf, type Spec, type SpecSchema } from '../../openapi/spec.ts';
+import { namesIn } from '../../options/kinds.ts';
 import type { Route } from '../router.ts';
 
 /** One error that the validator found. */
@@ -53,7 +54,7 @@ function toParam(path: readonly string[]): string {
 function pathTo({ path, message }: Finding, keyword: string): string[] {
   const indexes = keyword === 'uniqueItems' ? (message.match(/\d+/g) ?? []) : [];
   const later = indexes.length === 2 ? [String(Math.max(...indexes.map(Number)))] : [];
-  return [...path.split('/').map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~')), ...later];
+  return [...namesIn(path), ...later];
 }
 
 /** The schema of an operation's body, or of its parameters as one object. */
@@ -92,7 +93,7 @@ export function invalidRequest(spec: Spec, route: Route, findings: readonly Find
   const noneFits = findings.findLast((found) => keywordOf(found) === 'anyOf');
   const finding = noneFits ?? (withoutAlternatives(findings)[0] as Finding);
   const keyword = keywordOf(finding);
-  const [, location = '', ...path] = pathTo(finding, keyword);
+  const [location = '', ...path] = pathTo(finding, keyword);
   const code = codes[keyword] ?? 'invalid_value';
   const text = sentence(spec, schemaOf(route, location), path, keyword);
   if (path.length === 0) return new GatewayError(code, `The ${location} ${text}`);

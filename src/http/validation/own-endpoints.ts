@@ -1,8 +1,8 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
-import { type EndpointOptions, namesIn, operationIdOf } from '../../options/endpoints.ts';
-import { refuseOption } from '../../options/kinds.ts';
+import { type EndpointOptions, operationIdOf } from '../../options/endpoints.ts';
+import { namesIn, refuseOption } from '../../options/kinds.ts';
 import { patternOf } from '../router.ts';
 
 /** The paths of the document itself, which it does not describe. */
