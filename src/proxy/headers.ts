@@ -84,9 +84,7 @@ export function withAccountsIdempotencyKey(
 ): IncomingHttpHeaders {
   const key = headers[idempotencyKeyName];
   if (key === undefined) return headers;
-  // the key as a text: `derivedId` says why
-  const hidden = createHmac('sha256', secret.toString('latin1'), { encoding: 'latin1' });
-  hidden.update(JSON.stringify([userId, key]));
+  const hidden = createHmac('sha256', secret).update(JSON.stringify([userId, key]));
   return { ...headers, [idempotencyKeyName]: hidden.digest('base64url') };
 }
 
