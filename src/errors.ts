@@ -124,11 +124,6 @@ export type Dialect = (typeof dialects)[number];
 /** The paths below `/v1` that are in Anthropic's API alone. */
 export const anthropicPath = /^\/messages(?:\/|$)/;
 
-/** The API that a path below `/v1` is of. */
-export function dialectOfPath(path: string): Dialect {
-  return anthropicPath.test(path) ? 'anthropic' : 'openai';
-}
-
 /** Anthropic's `error.type` by status (its API reference, "Errors"). */
 const anthropicTypes: Readonly<Record<number, string>> = {
   401: 'authentication_error',

@@ -1,4 +1,4 @@
-import type { Dialect } from '../errors.ts';
+import { anthropicPath, type Dialect } from '../errors.ts';
 import type { ApiRequest, ByteRange } from '../http/operation.ts';
 import type { EndpointRow } from '../options/endpoints.ts';
 import { namesIn } from '../options/kinds.ts';
@@ -83,6 +83,11 @@ const responses = {
   continues: true,
 } as const;
 const messages = { ...plain, readBody: readMessageBody } as const;
+
+/** The API that the upstreams of an endpoint speak. */
+export function spokenBy({ path, dialect }: Pick<Endpoint, 'path' | 'dialect'>): Dialect {
+  return dialect ?? (anthropicPath.test(path) ? 'anthropic' : 'openai');
+}
 
 /** operationId → endpoint. */
 export const endpoints = {

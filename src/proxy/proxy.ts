@@ -1,11 +1,11 @@
-import { dialectOfPath, GatewayError } from '../errors.ts';
+import { GatewayError } from '../errors.ts';
 import type { OperationTable, RelayOperation } from '../http/operation.ts';
 import { operationIdOf } from '../options/endpoints.ts';
 import type { EndpointOptions, Logger, ModelHooks } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import { type AdmissionCheck, mayCall, type RunningResponses } from './admission.ts';
 import type { CallStorage } from './call-storage.ts';
-import { type Endpoint, endpoints, ownEndpoint, readOfAny } from './endpoint.ts';
+import { type Endpoint, endpoints, ownEndpoint, readOfAny, spokenBy } from './endpoint.ts';
 import { createUpstreamReports } from './failure.ts';
 import { type ModelObserver, relayHooks, usageHook } from './hooks.ts';
 import { listShapes, ModelList, modelShapes } from './model-list.ts';
@@ -135,7 +135,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     };
   }
   function relayOf(endpoint: Endpoint): RelayOperation['relay'] {
-    const { speakers, others } = speakersOf(upstreams, endpoint.dialect ?? dialectOfPath(endpoint.path));
+    const { speakers, others } = speakersOf(upstreams, spokenBy(endpoint));
     return tracked(createRelay({ ...relaying, upstreams: speakers, others }, endpoint));
   }
   return {
@@ -167,8 +167,8 @@ function ownOperations(
   rows: readonly EndpointOptions[] = [],
 ) {
   const operations = rows.map((row): [string, RelayOperation] => {
-    const relay = relayOf(ownEndpoint(row));
-    return [operationIdOf(row), { relay, reads: readOfAny, dialect: row.speaks ?? 'openai' }];
+    const endpoint = ownEndpoint(row);
+    return [operationIdOf(row), { relay: relayOf(endpoint), reads: readOfAny, dialect: spokenBy(endpoint) }];
   });
   return Object.fromEntries(operations);
 }

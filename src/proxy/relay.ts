@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { dialectOfPath, refuse } from '../errors.ts';
+import { refuse } from '../errors.ts';
 import { mayName } from '../http/json/search.ts';
 import type { ApiRequest, RelayOperation } from '../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage, UsageRecord } from '../options/options.ts';
@@ -17,7 +17,7 @@ import {
   settle,
 } from './admission.ts';
 import type { CallStorage, RequestedStorage } from './call-storage.ts';
-import type { Endpoint } from './endpoint.ts';
+import { type Endpoint, spokenBy } from './endpoint.ts';
 import { failureFrom, isMasked, requireRelayable, sendMasked, type UpstreamReports } from './failure.ts';
 import type { RelayHooks } from './hooks.ts';
 import { type HostedTools, readHostedTools, toolEdits } from './hosted-tools.ts';
@@ -179,11 +179,11 @@ async function chooseRoute(
 /** Requires that not only upstreams serve a model which do not speak the API of its call. @throws GatewayError `model_not_found` */
 function requireSpeaker(
   { upstreams, others = [] }: RelayDependencies,
-  { path, dialect }: Endpoint,
+  endpoint: Endpoint,
   model: string | undefined,
 ): void {
   const serves = (upstream: Upstream): boolean => model === undefined || upstream.serves(model);
-  if (others.some(serves) && !upstreams.some(serves)) throw notSpoken(model, dialect ?? dialectOfPath(path));
+  if (others.some(serves) && !upstreams.some(serves)) throw notSpoken(model, spokenBy(endpoint));
 }
 
 /** An upstream's answer that has begun, and what its request was. */
