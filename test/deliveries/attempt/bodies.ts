@@ -9,6 +9,7 @@ import { PendingWork } from '../../../src/pending-work.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { noJobs } from '../claims-of.ts';
 import { noRateLimits, secret } from '../delivery-services.ts';
+import { largeEvents } from '../large-events.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 /** Attempts of deliveries that are all due, each of an event of its own. */
@@ -73,24 +74,7 @@ export function startScheduler(attempts: Attempts, count: number): Scheduler {
 export async function readStored(connection: Connection, count: number, size: number) {
   const events = createEventModel(connection, 'gateway_');
   const clock = createDatabaseClock(connection);
-  const longAgo = new Date(Date.now() - 60_000);
-  const stored = Array.from({ length: count }, (_, i) => ({
-    _id: `evt_${i}`,
-    userId: 'usr_1',
-    idempotencyKey: `key ${i}`,
-    contentHash: '',
-    type: 'credits.low',
-    test: false,
-    created: longAgo,
-    acceptedAt: longAgo,
-    deliveryKey: Buffer.alloc(16),
-    body: Buffer.alloc(size),
-    targets: ['wh_1'],
-    skipped: [],
-    fanOut: 'pending' as const,
-    fanOutAt: longAgo,
-    fanOutLeases: 0,
-  }));
+  const stored = largeEvents(count, size, new Date(Date.now() - 60_000));
   await durableCollection(events).insertMany(stored);
   const read = await Promise.all(stored.map(createOutbox(events, clock).body));
   const taken = await createClaimEvents(events, clock)(stored, 60_000);

@@ -18,6 +18,7 @@ import {
   payment,
   startDeliveryServices,
 } from '../delivery-services.ts';
+import { largeEvents } from '../large-events.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
 
 /** More than one page of the sweep, all accepted at the same moment. */
@@ -196,21 +197,7 @@ describe('The sweep of unfinished fan-outs', () => {
   it('takes no more events than fit in memory, and continues when some have ended', async () => {
     const { events } = gateway;
     const size = 200 * 1024;
-    const large = Array.from({ length: 180 }, (_, i) => ({
-      _id: `evt_${String(i).padStart(4, '0')}`,
-      userId: 'usr_1',
-      idempotencyKey: `key ${i}`,
-      type: 'credits.low',
-      test: false,
-      created: longAgo,
-      acceptedAt: longAgo,
-      deliveryKey: Buffer.alloc(16),
-      body: Buffer.alloc(size),
-      targets: ['wh_1'],
-      fanOut: 'pending',
-      fanOutAt: longAgo,
-      fanOutLeases: 0,
-    }));
+    const large = largeEvents(180, size, longAgo);
     await events.collection.insertMany(large as never[]);
     const outbox = createOutbox(events, createDatabaseClock(events.db));
     const lease = 60_000;
