@@ -126,7 +126,7 @@ export function countTokens(messages: readonly unknown[]): number {
   return messages.reduce((sum: number, message) => sum + countWords(textOf(message)), 0);
 }
 
-function countWords(text: string): number {
+export function countWords(text: string): number {
   let count = 0;
   for (const _ of eachWord(text)) count += 1;
   return count;

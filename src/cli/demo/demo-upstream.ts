@@ -3,13 +3,13 @@ import { answerChat, checkModel, DemoError, demoModel } from './chat.ts';
 import { embeddings } from './embeddings.ts';
 import { images } from './images.ts';
 import { answerMessage, countMessageTokens, messageEvents } from './messages.ts';
+import { rerank } from './rerank.ts';
 import { answerResponse, responseEvents } from './responses.ts';
 import { answerJson, answerStream, type DemoUpstream, doneEvent, readJson, serveUpstream, toEvent } from './server.ts';
 
 /**
- * Starts an upstream to try the gateway with, which says that it is one: an echo as chats, responses and messages of Anthropic's API, embeddings, small
- * pictures, and its one model.
- * It keeps nothing.
+ * Starts an upstream to try the gateway with, which says that it is one: an echo as chats, responses and messages of Anthropic's API, embeddings,
+ * reranks, small pictures, and its one model. It keeps nothing.
  * @param options.wordDelay milliseconds between the words of a stream. @default 20
  */
 export function startDemoUpstream({ wordDelay = 20 } = {}): Promise<DemoUpstream> {
@@ -36,6 +36,7 @@ const posts: Readonly<Record<string, (request: Request) => Answer>> = {
   },
   '/v1/messages/count_tokens': countMessageTokens,
   '/v1/embeddings': embeddings,
+  '/v1/rerank': rerank,
   '/v1/images/generations': images,
 };
 
@@ -51,7 +52,7 @@ function modelsAt(target: string): object {
   if (target === 'GET /v1/models') return { object: 'list', data: [demoModel] };
   const [, model] = /^GET \/v1\/models\/([^/]+)$/.exec(target) ?? [];
   if (model === undefined) {
-    const problem = `The demo has no ${target}, only chat completions, responses, messages, embeddings, images and models`;
+    const problem = `The demo has no ${target}, only chat completions, responses, messages, embeddings, reranks, images and models`;
     throw new DemoError('not_found', `${problem}; set UPSTREAM_BASE_URL to an upstream that has it`);
   }
   checkModel(decodeURIComponent(model));

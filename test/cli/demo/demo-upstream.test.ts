@@ -125,6 +125,19 @@ describe('the demo upstream', () => {
     expect(data[0]?.embedding).to.have.length(7);
   });
 
+  it('orders documents by how many words of the query they have', async () => {
+    const documents = ['A recipe for bread', { text: 'Ships lie in the harbour, at anchor' }, 'The harbour'];
+    const body = { model, query: 'Where do ships lie at anchor?', documents, top_n: 2 };
+    expect(await client.post('/rerank', { body })).to.deep.include({
+      results: [
+        { index: 1, relevance_score: 4 / 6 },
+        { index: 0, relevance_score: 0 },
+      ],
+      meta: { billed_units: { search_units: 1 } },
+      usage: { prompt_tokens: 19, total_tokens: 19 },
+    });
+  });
+
   it('lists its one model', async () => {
     const { data } = await client.models.list();
     expect(data.map(({ id }) => id)).to.deep.equal([model]);
@@ -137,6 +150,7 @@ describe('the demo upstream', () => {
       () => client.responses.create({ model: 'gpt-4o', input: 'x' }),
       () => client.embeddings.create({ model: 'gpt-4o', input: 'x' }),
       () => client.images.generate({ model: 'gpt-4o', prompt: 'x' }),
+      () => client.post('/rerank', { body: { model: 'gpt-4o', query: 'x', documents: ['x'] } }),
       () => client.models.retrieve('gpt-4o'),
     ]) {
       const error = await call().catch((thrown) => thrown);
@@ -163,6 +177,8 @@ describe('the demo upstream', () => {
       () => client.embeddings.create({ model, input: [] }),
       () => client.images.generate({ model, prompt: '' }),
       () => client.images.generate({ model, prompt: 'x', n: 11 }),
+      () => client.post('/rerank', { body: { model, documents: ['x'] } }),
+      () => client.post('/rerank', { body: { model, query: 'x', documents: [] } }),
     ]) {
       expect(await call().catch((thrown) => thrown)).to.be.instanceOf(OpenAI.BadRequestError);
     }
@@ -224,13 +240,15 @@ describe('the demo upstream behind a gateway', () => {
     expect(vectors[0]?.embedding).to.have.length(64);
     const { data: images = [] } = await client.images.generate({ model, prompt: 'Hello, gateway' });
     expect(pixelsOf(Buffer.from(images[0]?.b64_json ?? '', 'base64'))).to.include({ width: 16 });
+    const body = { model, query: 'Hello', documents: ['gateway'] };
+    expect(await client.post('/rerank', { body })).to.deep.include({ results: [{ index: 0, relevance_score: 0 }] });
     expect((await client.models.list()).data.map(({ id }) => id)).to.deep.equal([model]);
 
-    const answers = [tokens, tokens, tokens, tokens, 0, 1];
+    const answers = [tokens, tokens, tokens, tokens, 0, 1, 0];
     const usage = async () => (await live.call('GET', '/v1/usage?group_by=model')).body.data[0] ?? {};
     await until(async () => (await usage()).requests === answers.length);
     const inputTokens = 2 * answers.length;
     const outputTokens = answers.reduce((sum, used) => sum + used);
-    expect(await usage()).to.include({ input_tokens: inputTokens, output_tokens: outputTokens });
+    expect(await usage()).to.include({ input_tokens: inputTokens, output_tokens: outputTokens, units: 1 });
   });
 });
