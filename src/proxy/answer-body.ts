@@ -191,7 +191,7 @@ export function isJson(bytes: Buffer): boolean {
 
 /** What the answers of an endpoint have at least. One without it says nothing, and is no success, whatever its status. */
 export interface LeastResult {
-  /** A body has one of these members, with something in it. @default it is an object or a list, with something in it */
+  /** A body has one of these members, with something in it. @default it is an object or a list, with something else in it than a `detail` */
   readonly members?: readonly string[];
   /** The same in the text of an event: inside a JSON string its quotes would be escaped. */
   readonly inEvent: RegExp;
@@ -207,7 +207,7 @@ export function leastResult(members: readonly string[], inEvents: readonly strin
   return { members, inEvent: new RegExp(`"(?:${names})"${gap}:${gap}${something}`) };
 }
 
-/** Of endpoints whose answers nobody has described: an object or a list, with something in it. */
+/** Of endpoints whose answers nobody has described: an object or a list, with something else in it than a `detail`. */
 export const anyResult: LeastResult = { inEvent: /data:\s*[[{]\s*(?![\]}]|DONE)\S/ };
 
 /** Whether a value is an object of JSON, and no list. */
@@ -243,9 +243,12 @@ function isFilled(value: unknown): boolean {
   return typeof value !== 'object' || Object.keys(value).length > 0;
 }
 
+/** Whether a body is what servers that are made with FastAPI answer as an error, whatever its status: a `detail` and nothing else. */
+const isDetailAlone = (body: object): boolean => Object.keys(body).join() === 'detail';
+
 /** Whether a body, parsed, has a result, or is a list of some, as llama.cpp answers without `/v1`. */
 export function hasLeast(body: unknown, { members }: Pick<LeastResult, 'members'>): boolean {
-  if (members === undefined) return typeof body === 'object' && isFilled(body);
+  if (members === undefined) return typeof body === 'object' && isFilled(body) && !isDetailAlone(body as object);
   if (Array.isArray(body)) return body.some((item) => isObject(item) && hasLeast(item, { members }));
   if (!isObject(body)) return false;
   if (members.some((name) => isFilled(body[name]))) return true;

@@ -155,6 +155,7 @@ describe('endpoints of a host', () => {
     ['is compressed', json(200, gzipSync(JSON.stringify(billed(3))), { 'content-encoding': 'gzip' }), 200, 3],
     ['is a list', json(200, [[0.5]]), 200, 4],
     ['has an empty list', json(200, { classes: [] }), 200, 4],
+    ['has a detail beside its result', json(200, { detail: 'all', classes }), 200, 4],
   ];
   for (const [what, script, status, units] of answers) {
     it(`are counted where the answer ${what}`, async () => {
@@ -168,6 +169,7 @@ describe('endpoints of a host', () => {
     ['is cut off', reset(JSON.stringify(billed(3)).slice(0, -2), { 'content-type': 'application/json' })],
     ['is no JSON', json(200, Buffer.from('<p>Hello</p>'), { 'content-type': 'text/html' })],
     ['has nothing in it', json(200, {})],
+    ['has only the detail of an error', json(200, { detail: 'Not Found' })],
   ];
   for (const [what, script] of nothing) {
     it(`fail, and cost nothing, where the answer ${what}`, async () => {

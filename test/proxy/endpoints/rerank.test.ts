@@ -92,13 +92,15 @@ describe('POST /v1/rerank', () => {
     expect(upstream.requests).to.have.length(0);
   });
 
-  it('fails, and costs nothing, where an answer has nothing in it', async () => {
-    upstream.script = json(200, {});
-    const response = await rerank(ask);
-    expect([response.status, ((await response.json()) as Failure).error.code]).to.deep.equal([
-      502,
-      'upstream_invalid_response',
-    ]);
-    expect(records).to.have.length(0);
-  });
+  for (const answer of [{}, { detail: 'Not Found' }]) {
+    it(`fails, and costs nothing, where an answer is ${JSON.stringify(answer)}`, async () => {
+      upstream.script = json(200, answer);
+      const response = await rerank(ask);
+      expect([response.status, ((await response.json()) as Failure).error.code]).to.deep.equal([
+        502,
+        'upstream_invalid_response',
+      ]);
+      expect(records).to.have.length(0);
+    });
+  }
 });
