@@ -27,10 +27,13 @@ const freeEndpoints: ReadonlySet<string> = new Set([
   '/messages/count_tokens',
 ]);
 
+/** Their answers have no tokens. */
+const withoutOutput: ReadonlySet<string> = new Set(['/embeddings', '/rerank']);
+
 /** The most tokens that a call can have as output. */
 function mostOutputTokens({ expectedOutputTokens }: MostCostOptions, { call, output }: Requested): number {
   const { choices, maxTokens = expectedOutputTokens, furtherTokens = 0 } = output;
-  return call.endpoint === '/embeddings' ? 0 : choices * maxTokens + furtherTokens;
+  return withoutOutput.has(call.endpoint) ? 0 : choices * maxTokens + furtherTokens;
 }
 
 /** More than any call has, so that sums of many stay exact. */
@@ -48,7 +51,8 @@ export function mostCost(options: MostCostOptions, requested: Requested): number
   const { endpoint, model } = call;
   if (freeEndpoints.has(endpoint)) return 0;
   const { choices, seconds = 0, characters = 0, units, stored, tools, writesCache } = output;
-  const images = endpoint.startsWith('/images') ? choices : 0;
+  // a host's own endpoint has units, whatever its path begins with
+  const images = units === undefined && endpoint.startsWith('/images') ? choices : 0;
   const outputTokens = mostOutputTokens(options, requested);
   const used = {
     ...{ inputTokens, cachedInputTokens: 0, outputTokens, images, seconds, characters, units, stored },
@@ -71,6 +75,7 @@ const inputFields: Readonly<Record<string, string>> = {
   '/responses/compact': 'input',
   '/messages': 'messages',
   '/embeddings': 'input',
+  '/rerank': 'documents',
   '/images/generations': 'prompt',
   '/images/edits': 'prompt',
   '/audio/speech': 'input',

@@ -28,6 +28,8 @@ const endpoints: NonNullable<ModelGatewayOptions['endpoints']> = [
   },
   { path: '/v1/scenes', schema: object },
   { path: '/v1/write', schema: object },
+  { path: '/v1/videos', schema: object },
+  { path: '/v1/images/upscale', schema: object },
   { path: '/v1/tell', schema: object, speaks: 'anthropic' },
 ];
 const ask = { texts: [`1 ${long}`, `2 ${long}`], labels: { any: 1 }, parameters: { model: 'sorter' }, seed: 1 };
@@ -56,7 +58,13 @@ describe('endpoints of a host', () => {
       endpoints,
       // in micro-credits, a token of input costs 1 and one of output 1,000
       credits: {
-        prices: { '*': { input: 1, output: 1_000 }, sorter: { unit: 0.5, input: 1 }, quick: { unit: 0.5 } },
+        prices: {
+          '*': { input: 1, output: 1_000 },
+          sorter: { unit: 0.5, input: 1 },
+          quick: { unit: 0.5 },
+          enlarger: { unit: 0.5, image: 20 },
+          judge: { input: 100_000, output: 100_000 },
+        },
         initialBalance: 10,
       },
       limits: { perKey: { requestsPerMinute: 3 } },
@@ -190,6 +198,20 @@ describe('endpoints of a host', () => {
     const { status, json: body } = await call('/classify', ask);
     expect([status, body.error.code]).to.deep.equal([402, 'insufficient_credits']);
     expect(upstream.requests).to.have.length(0);
+  });
+
+  it('need credits for their units alone, whatever their path begins with', async () => {
+    upstream.script = json(200, { image: 'x' });
+    expect((await call('/images/upscale', { model: 'enlarger' })).status).to.equal(200);
+    expect(await creditsUsed()).to.equal(500_000);
+  });
+
+  it('need no credits for the output of a rerank, which has none', async () => {
+    upstream.script = json(200, { results: [{ index: 0, relevance_score: 1 }] });
+    const rerank = (document: string) => call('/rerank', { model: 'judge', query: 'a', documents: [document] });
+    expect((await rerank('b')).status).to.equal(200);
+    const { status, json: answer } = await rerank(long.repeat(10));
+    expect([status, answer.error.param]).to.deep.equal([402, 'documents']);
   });
 
   it('count into the limits of a key', async () => {
