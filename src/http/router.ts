@@ -39,7 +39,11 @@ function answerNotFound(req: IncomingMessage, res: ServerResponse, { models, not
   let error = new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
   if (/^\/v1(?:\/|$)/.test(path)) {
     const message = `This gateway does not serve ${method} ${path}; the model endpoints are ${models.join(', ')} and those below them`;
-    const entry = notServed.find(({ paths }) => paths.some((known) => `${path}/`.startsWith(`${known}/`)));
+    // a host may serve what OpenAI does no more
+    const isBelowServed = models.some((model) => path.startsWith(`${model}/`));
+    const entry = isBelowServed
+      ? undefined
+      : notServed.find(({ paths }) => paths.some((known) => `${path}/`.startsWith(`${known}/`)));
     error = new GatewayError('endpoint_not_served', entry === undefined ? message : `${message}. ${entry.reason}`);
   }
   const { status } = error;

@@ -3,11 +3,11 @@ import { type Check, isObject, matching, objectOf, oneOf, refuseOption, wholeNum
 
 /** An endpoint of your upstreams that the gateway does not know: POST with a body of JSON, answered by JSON or, for `"stream": true`, by events. */
 export interface EndpointOptions {
-  /** Its path, `/v1` included: `/v1/classify`. Upstreams are called at what follows `/v1`, below their `baseUrl`. @when always */
+  /** Its path, `/v1` included: `/v1/ocr`. Upstreams are called at what follows `/v1`, below their `baseUrl`. @when always */
   readonly path: string;
   /**
-   * JSON Schema 2020-12 of its body, an object, without `$ref`. What it does not describe goes up, too, unless it forbids that. Its `description` is
-   * that of the endpoint. @when always
+   * JSON Schema 2020-12 of its body, an object, without `$ref` and `$id`. What it does not describe goes up, too, unless it forbids that. Its
+   * `description` is that of the endpoint. @when always
    */
   readonly schema: Readonly<Record<string, unknown>>;
   /** Where the name of the model stands in the body, as a JSON pointer (RFC 6901). @default '/model' @when it stands elsewhere */
@@ -15,8 +15,9 @@ export interface EndpointOptions {
   /** The API that its upstreams speak: calls go to those that have it in `speaks`. @default 'openai' @when it is Anthropic's */
   readonly speaks?: Dialect;
   /**
-   * Where the answer says how many units a call has, as a JSON pointer to a number, such as `'/meta/billed_units/search_units'`. A model that has a price
-   * for a `unit` is charged by them, and not by tokens. @default each call has `expectedUnits` @when it is charged by something else than calls or tokens
+   * Where the answer says how many units a call has, as a JSON pointer to a number: `'/usage_info/pages_processed'`. Members of the answer that are
+   * longer than 64 KiB are not read. A model that has a price for a `unit` is charged by them, and not by tokens.
+   * @default each call has `expectedUnits` @when it is charged by something else than calls or tokens
    */
   readonly units?: string;
   /** The units that are reserved for a call, and counted where its answer does not say how many they are. @default 1 @when calls usually take more */
@@ -29,7 +30,7 @@ export type EndpointRow = Omit<EndpointOptions, 'schema'>;
 /** Segments that begin with a letter or digit: none is `..`. */
 const path = matching(
   /^(?=.{5,200}$)\/v1(?:\/[A-Za-z0-9][A-Za-z0-9._-]*)+$/,
-  'a path below /v1 such as /v1/classify, of letters, digits, ., _, - and /',
+  'a path below /v1 such as /v1/ocr, of letters, digits, ., _, - and /',
 );
 
 /** Whether a schema, at any depth, has a keyword. */
@@ -47,28 +48,28 @@ const pointerTo =
 
 const checkEndpoint = objectOf(
   {
-    // a list of one path would pass as its text
-    path: (param, given) => path.check(param, typeof given === 'string' ? given : ''),
+    path: path.check,
     schema(param, schema) {
       if (!isObject(schema) || schema.type !== 'object')
         refuseOption(param, "must be a JSON schema with type: 'object'");
-      const reference = ['$ref', '$dynamicRef', '$id'].find((keyword) => has(keyword, schema));
-      if (reference) refuseOption(param, `must have no ${reference}: write what is meant in its place`);
+      const reference = ['$ref', '$dynamicRef'].find((keyword) => has(keyword, schema));
+      if (reference) refuseOption(param, `must have no ${reference}: write what it refers to in its place`);
+      if (has('$id', schema)) refuseOption(param, 'must have no $id: leave it out');
     },
     model: pointerTo('/parameters/model'),
     speaks: oneOf(...dialects).check,
-    units: pointerTo('/meta/billed_units/search_units'),
+    units: pointerTo('/usage_info/pages_processed'),
     expectedUnits: wholeNumber(1, 1_000_000).check,
   } satisfies Record<keyof EndpointOptions, Check>,
   ['path', 'schema'],
 );
 
 /**
- * Checks the option `endpoints`, but for what its schemas and paths are only right with: {@link addEndpoints}.
+ * Checks each field of the option `endpoints`. What paths there are already, and whether a schema is valid, `addEndpoints` checks.
  * @throws GatewayError `invalid_options`, naming the endpoint
  */
 export const checkEndpoints: Check = (param, endpoints) => {
-  if (!Array.isArray(endpoints)) refuseOption(param, "must be a list such as [{ path: '/v1/classify', schema }]");
+  if (!Array.isArray(endpoints)) refuseOption(param, "must be a list such as [{ path: '/v1/ocr', schema }]");
   for (const [i, endpoint] of endpoints.entries()) checkEndpoint(`${param}[${i}]`, endpoint);
 };
 

@@ -151,7 +151,7 @@ export function matching(pattern: RegExp, allowed: string, problem = `must be ${
     read: (text) => (pattern.test(text) ? text : undefined),
     show: String,
     check(param, value) {
-      if (!pattern.test(String(value))) refuseOption(param, problem);
+      if (typeof value !== 'string' || !pattern.test(value)) refuseOption(param, problem);
     },
   };
 }

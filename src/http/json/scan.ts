@@ -432,6 +432,7 @@ export function parseJson(bytes: Buffer): unknown {
  * @throws GatewayError `request_too_large` when it would parse to too much
  */
 export function parseWhole(bytes: Buffer): unknown {
+  if (bytes.length > largestTree) throw tooLarge(`This endpoint takes at most ${largestTree} bytes of JSON`);
   new JsonScan(bytes).run(bytes.length);
   return JSON.parse(bytes.toString('utf8'));
 }

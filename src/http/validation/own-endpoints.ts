@@ -26,7 +26,8 @@ function checkSchema(param: string, schema: SpecSchema): void {
     // at the place that it has where requests are checked
     ajv.compile({ properties: { body: schema } });
   } catch (error) {
-    refuseOption(param, `is not a valid JSON schema: ${(error as Error).message}`);
+    const message = (error as Error).message.replaceAll('data/properties/body', 'schema');
+    refuseOption(param, `is not a valid JSON schema: ${message}`);
   }
 }
 

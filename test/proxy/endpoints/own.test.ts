@@ -4,6 +4,7 @@ import { CORE_SCHEMA, load } from 'js-yaml';
 import { GatewayError, type ModelGatewayOptions, type UsageRecord } from '../../../src/index.ts';
 import { connectRaw, head } from '../../http/raw-client.ts';
 import { createGateway, type LiveGateway, startGateway } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { gatewayDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
 import { chunks, json, reset, type Script, ScriptedUpstream } from '../../support/upstream.ts';
@@ -37,7 +38,7 @@ const classes = [{ class: 'a' }];
 const billed = (classifications: unknown) => ({ classes, meta: { billed_units: { classifications } } });
 
 interface Failure {
-  readonly error: { readonly param: string | null; readonly code: string };
+  readonly error: { readonly param: string | null; readonly code: string; readonly message: string };
 }
 
 describe('endpoints of a host', () => {
@@ -231,6 +232,13 @@ describe('endpoints of a host', () => {
     expect(upstream.requests).to.have.length(0);
   });
 
+  it('refuse a body that is too long to be checked, and say how long one may be', async () => {
+    const { status, json: answer } = await call('/scenes', { model: 'm', scene: 'x'.repeat(8_400_000) });
+    expect([status, answer.error.code]).to.deep.equal([413, 'request_too_large']);
+    expect(answer.error.message).to.include('at most 8388608 bytes');
+    expect(upstream.requests).to.have.length(0);
+  });
+
   it('are called without a model, too, where their schema does not ask for one', async () => {
     upstream.script = json(200, { scene: 1 });
     expect((await call('/scenes', {})).status).to.equal(200);
@@ -274,6 +282,17 @@ describe('endpoints of a host', () => {
       const { status, headers } = await call('/classify', undefined, { method });
       expect([status, headers.get('allow')]).to.deep.equal([405, 'POST']);
     }
+  });
+
+  it('serve what OpenAI does no more, which the answer for a path below does not say then', async () => {
+    upstream.script = json(200, { id: 'video_1' });
+    expect((await call('/videos', { model: 'm' })).status).to.equal(200);
+    const alone = await listen(live.gateway.router);
+    const response = await fetch(`${alone.url}/v1/videos/video_1`);
+    const { error } = (await response.json()) as Failure;
+    await alone.close();
+    expect([response.status, error.code]).to.deep.equal([404, 'endpoint_not_served']);
+    expect(error.message).to.include('/v1/videos').and.not.include('shut');
   });
 
   it('are served at their path alone', async () => {
@@ -445,6 +464,8 @@ describe('the option endpoints', () => {
     ],
     ['endpoints[0].schema', [{ path: '/v1/x' }], /type: 'object'/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', required: 'a' } }], /is not a valid JSON schema/],
+    ['endpoints[0].schema', [{ ...row, schema: { type: 'object', required: 'a' } }], /schema\/required must be array/],
+    ['endpoints[0].schema', [{ ...row, schema: { type: 'object', $id: 'x' } }], /\$id: leave it out/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', properties: { a: { $ref: '#/x' } } } }], /\$ref/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', $async: true } }], /is not a valid JSON schema/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', $dynamicRef: '#/x' } }], /\$dynamicRef/],
