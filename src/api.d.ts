@@ -5732,7 +5732,7 @@ export interface components {
             seconds: number;
             /** @description Characters of text that was spoken, where the provider counts no tokens for it. */
             characters: number;
-            /** @description Of reranks and endpoints that a gateway has been given, the calls, or what they count in their place; absent where there were none. */
+            /** @description Units of reranks and of endpoints that the operator has added, which are calls or what their answers count; absent where there were none. */
             units?: number;
             /** @description Bytes of files that were sent to providers, as the bodies of the requests have them. */
             uploaded_bytes: number;

@@ -19,6 +19,7 @@ export type { AccountWebhook, FailingWebhooksPage } from './operator/webhooks.ts
 export type { Budget, BudgetUsage } from './options/budgets.ts';
 export type {
   CreditOptions,
+  EndpointOptions,
   EventTypeOptions,
   LimitOptions,
   Logger,

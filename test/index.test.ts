@@ -42,6 +42,7 @@ describe('the public surface', () => {
       'CreditOptions',
       'Delivery',
       'DisabledWebhook',
+      'EndpointOptions',
       'ErrorBody',
       'ErrorCode',
       'EventInput',

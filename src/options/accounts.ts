@@ -135,7 +135,10 @@ interface ModelPrice {
   readonly second?: number;
   /** A million characters of text that is spoken, where the upstream counts no tokens for it. @default 0 */
   readonly character?: number;
-  /** One unit of an endpoint of your own, which is a call or what its `units` says, or of a rerank, which is a search unit or a call: these are charged by it, and by no token. @default they are charged by tokens */
+  /**
+   * One unit of an endpoint of your own or of a rerank: a call, or what its answer counts, such as search units. With this price, tokens of these calls cost
+   * nothing. @default they are charged by tokens
+   */
   readonly unit?: number;
   /** The part of these prices that requests in a batch cost: 0.5 for half. @default 1 */
   readonly batch?: number;

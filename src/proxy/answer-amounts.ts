@@ -54,8 +54,8 @@ function tokensOf({ usage, meta }: Fields): ReportedUsage | undefined {
 const sizeOf = ({ inputTokens, outputTokens }: ReportedUsage): number => inputTokens + outputTokens;
 
 /**
- * Reads the amounts that answers of endpoints report whose path alone the gateway knows: tokens in a shape that is known, and units. What is deeper in
- * an answer under the same names, such as a document that comes back, counts for nothing. Of several reports in a stream the largest counts.
+ * Reads what answers of rows such as `/v1/rerank` report: tokens in a shape that is known, and units. What is deeper in an answer under the same names,
+ * such as a document that comes back, counts for nothing. Of several reports in a stream the largest counts.
  */
 export class AmountReader implements AnswerReader {
   units: number | undefined;
