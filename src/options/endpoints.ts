@@ -16,7 +16,8 @@ export interface EndpointOptions {
   readonly speaks?: Dialect;
   /**
    * Where the answer says how many units a call has, as a JSON pointer to a number: `'/usage_info/pages_processed'`. Members of the answer that are
-   * longer than 64 KiB are not read. A model that has a price for a `unit` is charged by them, and not by tokens.
+   * longer than 64 KiB are not read. A pointer that leads to none counts as `expectedUnits`, and is no error: look at the `units` in usage once. A model
+   * that has a price for a `unit` is charged by them, and not by tokens.
    * @default each call has `expectedUnits` @when it is charged by something else than calls or tokens
    */
   readonly units?: string;

@@ -119,6 +119,10 @@ const notInFile: Readonly<Record<string, string>> = {
 
 const hasQuota = ({ DAILY_QUOTA, MONTHLY_QUOTA }: Settings) => (DAILY_QUOTA ?? MONTHLY_QUOTA) !== undefined;
 
+function inOptionsFile(cause: GatewayError): GatewayError {
+  return new GatewayError(cause.code, `OPTIONS_FILE: ${cause.message}`, { param: 'OPTIONS_FILE', cause });
+}
+
 /** The options that OPTIONS_FILE sets. @throws GatewayError `invalid_options`, naming the option in the file */
 function optionsOfFile(settings: Settings): Branch {
   const given: Readonly<Branch> = settings.OPTIONS_FILE ?? {};
@@ -136,8 +140,7 @@ function optionsOfFile(settings: Settings): Branch {
       ...(settings.CREDIT_PRICES && { credits: { prices: { '*': {} }, ...(given.credits as object) } }),
     });
   } catch (cause) {
-    if (!(cause instanceof GatewayError)) throw cause;
-    throw new GatewayError(cause.code, `OPTIONS_FILE: ${cause.message}`, { param: 'OPTIONS_FILE', cause });
+    throw cause instanceof GatewayError ? inOptionsFile(cause) : cause;
   }
   return structuredClone(given);
 }
@@ -318,9 +321,9 @@ export function namingVariable(error: unknown, set: readonly VariableName[]): un
   for (const name of foundByThePackage) {
     const { option } = variables[name];
     if (option === undefined || !error.message.startsWith(option)) continue;
-    const isInFile = !set.includes(name) && set.includes('OPTIONS_FILE');
-    const message = isInFile ? `OPTIONS_FILE: ${error.message}` : name + error.message.slice(option.length);
-    return new GatewayError(error.code, message, { param: isInFile ? 'OPTIONS_FILE' : name, cause: error });
+    if (!set.includes(name) && set.includes('OPTIONS_FILE')) return inOptionsFile(error);
+    return new GatewayError(error.code, name + error.message.slice(option.length), { param: name, cause: error });
   }
-  return error;
+  // which no variable sets
+  return error.message.startsWith('endpoints[') ? inOptionsFile(error) : error;
 }
