@@ -25,7 +25,7 @@ const durationValue = /"duration":\s*"?(\d{1,6}(?:\.\d{1,9})?)(?=[\s",}])/;
 const shortSilence = 1_000;
 
 type MeteredEndpoint = Pick<Endpoint, 'textKey' | 'answersImages' | 'answersResponse' | 'createReader' | 'unit'> &
-  Partial<Pick<Endpoint, 'streamsUsage'>>;
+  Partial<Pick<Endpoint, 'streamsUsage' | 'isUnmeasured'>>;
 
 /** Measures the usage of an answer while it is sent. */
 export class UsageMeter {
@@ -40,6 +40,8 @@ export class UsageMeter {
   /** What a chat says of what it has found in the web. */
   readonly #citations: Occurrences | undefined;
   readonly #choices: number;
+  /** Whether its text counts, as in streams. */
+  readonly readsText: boolean;
   /** Whether nothing follows a usage. */
   readonly #reportsLast: boolean;
   /** The indexes of choices that have ended; of a body that is no stream, one for each that has. */
@@ -61,7 +63,7 @@ export class UsageMeter {
 
   /** @param output what is to come */
   constructor(
-    { textKey, answersImages, answersResponse, createReader, unit, streamsUsage = false }: MeteredEndpoint,
+    { textKey, answersImages, answersResponse, createReader, unit, streamsUsage, isUnmeasured }: MeteredEndpoint,
     stream: boolean,
     { choices, tools }: RequestedOutput,
   ) {
@@ -71,6 +73,7 @@ export class UsageMeter {
     else if (tools?.webSearchCalls) this.#citations = new Occurrences(webCitation);
     this.#keepsBeginning = unit === 'seconds';
     this.#choices = choices;
+    this.readsText = stream;
     const marks = stream ? imageMarks.stream : imageMarks.whole;
     this.#images = answersImages ? marks.map((mark) => new Occurrences(mark)) : [];
     this.#usage = new ValueReader(usageKey, usageLimit, (value) => {
@@ -82,7 +85,8 @@ export class UsageMeter {
       stream && choices > 1
         ? new ValueReader(choicesKey, textLimit, (value) => this.#readChoices(value))
         : new ValueReader(finishKey, reasonLimit, (value) => this.#readReason(value, stream ? 0 : this.#ended.size));
-    if (stream && textKey !== undefined) {
+    // an upstream may stream whatever it was asked for
+    if ((stream || isUnmeasured) && textKey !== undefined) {
       this.#text = new ValueReader(textKeys[textKey], textLimit, (value) => this.#wrote(value));
     }
   }
@@ -154,11 +158,6 @@ export class UsageMeter {
   /** What the answer says of its units. */
   get units(): number | undefined {
     return this.#own?.units;
-  }
-
-  /** Whether its text is looked for, as in streams. */
-  get readsText(): boolean {
-    return this.#text !== undefined;
   }
 
   /** Whether all answers that are to come have come, each choice with its `finish_reason`, so that only the usage may still be missing. */
@@ -321,7 +320,7 @@ export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events'
  */
 function estimateOutput(meter: Measured, { output, ending, endpoint }: MeteredCall): number {
   const { answersImages, answersVectors, isUnmeasured } = endpoint;
-  if (answersVectors || (isUnmeasured && !meter.readsText)) return 0;
+  if (answersVectors || (isUnmeasured && !meter.readsText && meter.events === 0)) return 0;
   const seenTokens = answersImages ? 0 : tokensSeen(meter);
   if (ending !== 'client_left') return seenTokens;
   const unseenTokens = Math.floor((meter.silence / 1_000) * unseenTokensPerSecond) * output.choices;
