@@ -1,5 +1,5 @@
 import type { Dialect } from '../errors.ts';
-import { JsonMembers } from '../http/json/search.ts';
+import { JsonMembers, pointerReader } from '../http/json/search.ts';
 import {
   type AnswerReader,
   createBodyReader,
@@ -15,34 +15,33 @@ import { MessageReader } from './messages.ts';
 
 /** The most that is held of a member of an answer. Bytes. */
 const keepLimit = 64 * 1024;
+/** The longest event that is read: its result can be in it. Characters. */
+const longestEvent = 256 * 1024;
 const doneEvent = /^data: ?\[DONE\]/m;
 /** More than any call has. */
 const mostUnits = 1_000_000;
 const numberText = /^\d{1,7}(?:\.\d{1,9})?$/;
 
-/** The value that a JSON pointer leads to. @param names that it goes through */
-function valueAt(value: unknown, names: readonly string[]): unknown {
-  return names.reduce<unknown>((at, name) => {
-    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, name)) return undefined;
-    return (at as Fields)[name];
-  }, value);
-}
+/** The least of a unit that is counted, and never as nothing: a unit can be an hour. */
+const leastUnits = 1e-6;
 
-/** A number of units, to a thousandth; some providers write it as a text. */
+/** A number of units; some providers write it as a text. */
 function unitsFrom(value: unknown): number | undefined {
   const count = typeof value === 'string' && numberText.test(value) ? Number(value) : value;
   if (typeof count !== 'number' || !(count >= 0 && count <= mostUnits)) return undefined;
-  return Math.round(count * 1_000) / 1_000;
+  return count > 0 ? Math.max(leastUnits, Math.round(count / leastUnits) / 1e6) : 0;
 }
+
+const countNames = ['prompt_tokens', 'input_tokens', 'completion_tokens', 'output_tokens', 'total_tokens'] as const;
 
 /** A usage of OpenAI's API, or one that has a total alone, as some providers of reranks and vectors do: then all of it is input. */
 function tokensIn(usage: unknown): ReportedUsage | undefined {
   const ofBoth = usageFrom(usage);
   if (ofBoth || !isObject(usage)) return ofBoth;
+  // a count that cannot be believed is no count of 0
+  if (countNames.some((name) => Number.isNaN(usageCount(usage, name)))) return undefined;
   const inputTokens = usageCount(usage, 'prompt_tokens', 'input_tokens', 'total_tokens');
-  return inputTokens === undefined || Number.isNaN(inputTokens)
-    ? undefined
-    : { inputTokens, cachedInputTokens: 0, outputTokens: 0 };
+  return inputTokens === undefined ? undefined : { inputTokens, cachedInputTokens: 0, outputTokens: 0 };
 }
 
 /** The tokens of an answer of OpenAI's API, or of Cohere's: what it has read, or else what it charges for. */
@@ -64,8 +63,6 @@ export class AmountReader implements AnswerReader {
   /** Reads the tokens of Anthropic's API. */
   readonly #messages: MessageReader | undefined;
   readonly #pointer: readonly string[];
-  /** Of the members that are read. */
-  readonly #names: readonly string[];
   readonly #reader = createBodyReader(
     () => this.#memberReader(),
     () => this.#eventReader(),
@@ -74,7 +71,6 @@ export class AmountReader implements AnswerReader {
   /** @param pointer the names that lead to the units; none where answers have none */
   constructor(speaks: Dialect, pointer: readonly string[]) {
     this.#pointer = pointer;
-    this.#names = ['usage', 'meta', ...pointer.slice(0, 1)];
     if (speaks === 'anthropic') this.#messages = new MessageReader();
   }
 
@@ -94,14 +90,22 @@ export class AmountReader implements AnswerReader {
   #add(answer: Fields): void {
     const tokens = tokensOf(answer);
     if (tokens && (!this.#tokens || sizeOf(tokens) >= sizeOf(this.#tokens))) this.#tokens = tokens;
-    const units = unitsFrom(valueAt(answer, this.#pointer));
-    if (units !== undefined) this.units = Math.max(this.units ?? 0, units);
+  }
+
+  /** Reads the units of an answer, or of an event. */
+  #unitsReader(): JsonMembers | undefined {
+    if (this.#pointer.length === 0) return undefined;
+    return pointerReader(this.#pointer, (value) => {
+      const units = unitsFrom(value);
+      if (units !== undefined) this.units = Math.max(this.units ?? 0, units);
+    });
   }
 
   #memberReader() {
     const members: Record<string, unknown> = {};
+    const units = this.#unitsReader();
     const reader = new JsonMembers({
-      names: this.#names,
+      names: ['usage', 'meta'],
       keepLimit,
       onMember(name, value) {
         members[name] = value;
@@ -110,6 +114,7 @@ export class AmountReader implements AnswerReader {
     return {
       read: (chunk: Buffer) => {
         if (reader.isWhole) return;
+        units?.read(chunk);
         reader.read(chunk);
         if (!reader.isWhole) return;
         this.#isEnded = true;
@@ -119,12 +124,14 @@ export class AmountReader implements AnswerReader {
   }
 
   #eventReader() {
-    const texts = new EventTexts();
+    const texts = new EventTexts(longestEvent);
     return {
       read: (chunk: Buffer) => {
         for (const event of texts.read(chunk)) {
-          if (doneEvent.test(event)) this.#isEnded = true;
-          else if (this.#names.some((name) => event.includes(name))) this.#add(parsed(dataOf(event)) ?? {});
+          const data = Buffer.from(dataOf(event), 'latin1');
+          this.#unitsReader()?.read(data);
+          this.#add(parsed(data.toString()) ?? {});
+          this.#isEnded ||= doneEvent.test(event);
         }
       },
     };

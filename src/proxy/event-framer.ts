@@ -174,16 +174,16 @@ export class EventFramer {
 
 /** What stands between two events, in their text. */
 export const betweenEvents = /\r\n\r\n|\n\n|\r\r/g;
-/** The most that is held of an event that has not come to its end. Characters. */
-const longestEvent = 64 * 1024;
-
-/** Splits a stream into the texts of its events, each byte as one character. Of an event that is longer than {@link longestEvent} only the end is given. */
+/** Splits a stream into the texts of its events, each byte as one character. Of an event that is too long only the end is given. */
 export class EventTexts {
   /** The beginning of the event that comes. */
   tail = '';
 
+  /** @param longest the most that is held of an event that has not come to its end. Characters. */
+  constructor(readonly longest = 64 * 1024) {}
+
   read(chunk: Buffer): string[] {
-    const held = this.tail.length > longestEvent ? '' : this.tail;
+    const held = this.tail.length > this.longest ? '' : this.tail;
     const events = (held + chunk.toString('latin1')).split(betweenEvents);
     this.tail = events.pop() as string;
     return events;

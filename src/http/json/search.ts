@@ -177,7 +177,10 @@ export class ValueReader {
 
 /** Which members are read, and who is told of them. */
 interface WantedMembers {
+  /** Of a text that is a list, the indexes of its items. */
   readonly names: readonly string[];
+  /** Reads their values, which are not held then. */
+  readonly into?: JsonMembers | undefined;
   /** The most that is held of a key or a value. Bytes. */
   readonly keepLimit: number;
   /** A member of the text that is a list: its objects are read, and not the text itself. */
@@ -203,6 +206,8 @@ export class JsonMembers {
   readonly #walk = new StructureWalk();
   readonly #held: ByteBuffer;
   #isInList = false;
+  /** Of a text that is a list: of the item that comes. */
+  #index: number | undefined;
   /** The member whose value comes; `undefined` where its key comes, or where it is not wanted. */
   #name: string | undefined;
   #isHeld = true;
@@ -237,6 +242,7 @@ export class JsonMembers {
         this.#begin(undefined, true);
         return true;
       }
+      if (depth === 1 && byte === openBracket) this.#beginItem(0);
       return depth === 1;
     }
     if (byte === closeBrace || byte === closeBracket) {
@@ -254,8 +260,10 @@ export class JsonMembers {
     }
     if (depth !== readDepth) return false;
     if (byte === colon) this.#endKey(chunk, from, at);
-    else if (byte === comma) this.#endMember(chunk, from, at);
-    else if (this.#name === undefined) return false;
+    else if (byte === comma) {
+      this.#endMember(chunk, from, at);
+      if (this.#index !== undefined) this.#beginItem(this.#index + 1);
+    } else if (this.#name === undefined) return false;
     else {
       // a text ends with its quote, even where nothing more comes
       this.#endMember(chunk, from, at + 1);
@@ -271,9 +279,18 @@ export class JsonMembers {
     this.#length = 0;
   }
 
+  #beginItem(index: number): void {
+    this.#index = index;
+    const name = this.#wanted.names.find((each) => each === String(index));
+    this.#begin(name, name !== undefined);
+  }
+
   #hold(chunk: Buffer, from: number, to: number): void {
-    this.#length += to - from;
-    if (this.#isHeld) this.#isHeld = this.#held.add(chunk.subarray(from, to));
+    const { into } = this.#wanted;
+    const bytes = chunk.subarray(from, to);
+    this.#length += bytes.length;
+    if (into && this.#name !== undefined) into.read(bytes);
+    else if (this.#isHeld) this.#isHeld = this.#held.add(bytes);
   }
 
   /** A key or a value whose rest is in the chunk; `undefined` where it is not JSON, or was not held. */
@@ -303,6 +320,15 @@ export class JsonMembers {
     const isWanted = name !== undefined && (this.#isInList || this.#wanted.list === undefined);
     if (isWanted) this.#wanted.onMember(name, value, length);
   }
+}
+
+/**
+ * Reads the value that a JSON pointer leads to, in JSON that comes in chunks. It holds nothing on the way, so that no object or list is too long for it.
+ * @param names that the pointer goes through, one at least. @param onValue gets `undefined` for one that is longer than 1 KiB
+ */
+export function pointerReader([name = '', ...rest]: readonly string[], onValue: (value: unknown) => void): JsonMembers {
+  const into = rest.length > 0 ? pointerReader(rest, onValue) : undefined;
+  return new JsonMembers({ names: [name], into, keepLimit: 1024, onMember: (_, value) => into ?? onValue(value) });
 }
 
 /** A text under one of the searched keys. */

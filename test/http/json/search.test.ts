@@ -1,6 +1,13 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { JsonMembers, mayName, namedTexts, searchedKey, ValueReader } from '../../../src/http/json/search.ts';
+import {
+  JsonMembers,
+  mayName,
+  namedTexts,
+  pointerReader,
+  searchedKey,
+  ValueReader,
+} from '../../../src/http/json/search.ts';
 
 const names = ['status', 'usage', 'output'];
 const kept = 64;
@@ -53,6 +60,37 @@ const table: [name: string, text: string, expected: Partial<ReturnType<typeof me
   ['a list', '["status","a"]', { values: {} }],
   ['more text after the object', '{"status":"a"} {"status":"b"}', { values: { status: 'a' } }],
 ];
+
+describe('the value that a JSON pointer leads to', () => {
+  const cases: [text: string, names: string[], value: unknown][] = [
+    ['{"a":{"b":[{},[1],{"c":7}]}}', ['a', 'b', '2', 'c'], 7],
+    ['{"x":{"a":{"b":1}},"a":{"y":{"b":2},"b":7,"z":{"b":3}},"b":4}', ['a', 'b'], 7],
+    [` {"t":"${'}],:\\"{'.repeat(300)}", "a" : { "b" : 7 } } `, ['a', 'b'], 7],
+    [`{"a":{"${'k'.repeat(2_000)}":1,"b":"7.5"}}`, ['a', 'b'], '7.5'],
+    ['[[0],[1,7],[2]]', ['1', '1'], 7],
+    ['[{},[]]', ['1', '0'], undefined],
+    ['{"a":{"0":7}}', ['a', '0'], 7],
+    ['{"a":[7]}', ['a', '00'], undefined],
+    ['{"a":[1,2]}', ['a', 'length'], undefined],
+    ['{"a":{"b":{"b":1}}}', ['a', 'b'], { b: 1 }],
+    ['{"a":[{"b":1}]}', ['a', 'b'], undefined],
+    [`{"a":"${'x'.repeat(2_000)}"}`, ['a'], undefined],
+    ['{"größe":{"\\u0062":7}}', ['größe', 'b'], 7],
+  ];
+  for (const [text, names, value] of cases) {
+    it(`is found however the text is split: /${names.join('/')} of ${text.slice(0, 40)}`, () => {
+      const bytes = Buffer.from(text);
+      for (const step of [1, 2, 7, bytes.length]) {
+        let found: unknown;
+        const reader = pointerReader(names, (each) => {
+          found = each;
+        });
+        for (let at = 0; at < bytes.length; at += step) reader.read(bytes.subarray(at, at + step));
+        expect(found, `in pieces of ${step}`).to.deep.equal(value);
+      }
+    });
+  }
+});
 
 describe('members of an object', () => {
   for (const [name, text, expected] of table) {
