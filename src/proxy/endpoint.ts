@@ -53,6 +53,8 @@ export interface Endpoint {
   readonly answers?: 'text' | 'bytes';
   /** Whether the length of its answers tells no tokens, unless they are streams. @default false */
   readonly isUnmeasured?: boolean;
+  /** Whether its answers say how many units they have. @default false */
+  readonly answersUnits?: boolean;
   /** What counts where the upstream reports no usage, in place of tokens. */
   readonly unit?: 'seconds' | 'characters';
   /** Whether its calls cost nothing: they are recorded with 0 tokens. @default false */
@@ -202,6 +204,7 @@ export function ownEndpoint(row: EndpointRow): Endpoint {
     result: anyResult,
     textKey: 'delta',
     isUnmeasured: true,
+    answersUnits: units !== undefined,
     createReader: () => new AmountReader(speaks, pointer),
     // it need not end as messages do
     ...(speaks === 'anthropic' && { createStreamEnd: (requestId: string) => new MessageEnd(requestId, true) }),

@@ -417,7 +417,10 @@ class RelayedCall implements OpenedCall {
     if (this.running) return Number.POSITIVE_INFINITY;
     if (!this.#working) return 0;
     // what a response continues is input too, and only its end says how much that was
-    if (!this.#deps.abortOnDisconnect || this.#request.endpoint.continues) return Number.POSITIVE_INFINITY;
+    const { continues, answersUnits } = this.#request.endpoint;
+    if (!this.#deps.abortOnDisconnect || continues) return Number.POSITIVE_INFINITY;
+    // a client that has most of an answer would otherwise leave before its price has come
+    if (answersUnits && this.meter.bytes > 0 && !this.meter.isEnded) return Number.POSITIVE_INFINITY;
     return this.meter.isEnded && !this.meter.reported ? usageGrace : 0;
   }
 

@@ -18,13 +18,24 @@ describe('POST /v1/rerank', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer;
   const records: UsageRecord[] = [];
+  let isDisconnected = false;
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
-    server = await startModelServer({
-      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, aliases: { best: 'vendor/rerank-2' } }],
-      hooks: { onUsage: (record) => void records.push(record) },
-    });
+    server = await startModelServer(
+      {
+        upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, aliases: { best: 'vendor/rerank-2' } }],
+        hooks: { onUsage: (record) => void records.push(record) },
+      },
+      [
+        (_req, res, next) => {
+          res.once('close', () => {
+            isDisconnected = true;
+          });
+          next();
+        },
+      ],
+    );
   });
   beforeEach(() => {
     records.length = 0;
@@ -72,6 +83,37 @@ describe('POST /v1/rerank', () => {
     await (await rerank(ask)).text();
     await until(() => records.length > 0);
     expect(records[0]).to.include({ ...used, ...estimated, units: 1 });
+  });
+
+  it('is counted by its answer where the client leaves before that says what it is charged for', async () => {
+    isDisconnected = false;
+    const long = Buffer.from(JSON.stringify({ text: 'x'.repeat(300_000), results }).slice(0, -1));
+    let finish: () => void = () => {};
+    upstream.script = (res) => {
+      res.writeHead(200, { 'content-type': 'application/json' }).write(long);
+      finish = () => res.end(',"meta":{"billed_units":{"search_units":7}}}');
+    };
+    const headers = { authorization: `Bearer ${callerKey}`, 'content-type': 'application/json' };
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    const response = await fetch(`${server.baseUrl}/rerank`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(ask),
+      signal,
+    });
+    let read = 0;
+    const reading = (async () => {
+      for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) {
+        read += part.length;
+        if (read >= long.length) leaving.abort();
+      }
+    })();
+    await reading.catch(() => {});
+    await until(() => isDisconnected);
+    finish();
+    await until(() => records.length > 0);
+    expect(records[0]).to.include({ units: 7, ending: 'client_left' });
   });
 
   it("goes up with the upstream's name of its model", async () => {
