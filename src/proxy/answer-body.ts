@@ -207,8 +207,8 @@ export function leastResult(members: readonly string[], inEvents: readonly strin
   return { members, inEvent: new RegExp(`"(?:${names})"${gap}:${gap}${something}`) };
 }
 
-/** Of endpoints whose answers nobody has described: an object or a list, with something else in it than a `detail`. */
-export const anyResult: LeastResult = { inEvent: /data:\s*[[{]\s*(?![\]}]|DONE)\S/ };
+/** Of endpoints whose answers nobody has described: an object or a list, with something else in it than a `detail`, or an event with any data. */
+export const anyResult: LeastResult = { inEvent: /data:[ \t]*(?!null|false|\[\s*\]|\{\s*\}|\[DONE\])\S/ };
 
 /** Whether a value is an object of JSON, and no list. */
 export function isObject(value: unknown): value is Fields {

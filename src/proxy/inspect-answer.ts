@@ -175,14 +175,20 @@ function errorInside(error: unknown): ErrorInside {
 }
 
 /** Where the answers of the endpoints have their results. */
-const resultFields = ['choices', 'data', 'output', 'results', 'text'] as const;
+const resultFields: readonly string[] = ['choices', 'data', 'output', 'results', 'text'];
+/** Where an answer tells of its error, or of itself. */
+const otherFields: ReadonlySet<string> = new Set(['error', 'errors', 'detail', 'details', 'meta', 'metadata']);
+
+/** Where an answer may have its result. @param result what is known of it */
+function placesOf(answer: Fields, { members }: LeastResult): readonly string[] {
+  return members ? resultFields : Object.keys(answer).filter((name) => !otherFields.has(name));
+}
 
 /** Whether an answer has a result beside its error. */
-function hasResult(answer: Fields): boolean {
-  return resultFields.some((name) => {
-    const value = answer[name];
-    return (Array.isArray(value) || typeof value === 'string') && value.length > 0;
-  });
+function hasResult(answer: Fields, places: readonly string[]): boolean {
+  const isText = (name: string) => resultFields.includes(name) && typeof answer[name] === 'string';
+  const isResult = (name: string) => isText(name) || Array.isArray(answer[name]);
+  return places.some((name) => isResult(name) && (answer[name] as string | unknown[]).length > 0);
 }
 
 /** The error of a choice that ended in one. */
@@ -206,25 +212,26 @@ const miniMaxStatuses: ReadonlyMap<unknown, number> = new Map([
  * The error of an answer without a result, in the words of providers that do not call it one: MiniMax's status, or a code with a message. An
  * object in the place of a result may be one.
  */
-function unnamedError(answer: Fields): ErrorInside | undefined {
+function unnamedError(answer: Fields, places: readonly string[]): ErrorInside | undefined {
   const { code, message, msg, base_resp: status } = answer;
   if (isObject(status) && !successCodes.has(status.status_code)) {
     return errorInside({ status: miniMaxStatuses.get(status.status_code) });
   }
-  if (successCodes.has(code) || resultFields.some((name) => isObject(answer[name]))) return undefined;
+  if (successCodes.has(code) || places.some((name) => isObject(answer[name]))) return undefined;
   const said = message ?? msg;
   return typeof said === 'string' && said !== '' ? errorInside(answer) : undefined;
 }
 
-/** @param isEvent clients raise on any event with an error, whatever stands beside it */
-function errorOf(value: unknown, isEvent: boolean): ErrorInside | undefined {
+/** @param result what its endpoint answers at least; `undefined` for an event: clients raise on any with an error, whatever stands beside it */
+function errorOf(value: unknown, result?: LeastResult): ErrorInside | undefined {
   if (!isObject(value)) return undefined;
+  const places = result && placesOf(value, result);
   const { error, type, object, status, response } = value;
-  if (error && (isEvent || status === 'failed' || !hasResult(value))) return errorInside(error);
+  if (error && (!places || status === 'failed' || !hasResult(value, places))) return errorInside(error);
   if (type === 'error' || object === 'error') return errorInside(value);
   if (type === 'response.failed') return errorInside(isObject(response) ? response.error : undefined);
   if (object === 'response' && status === 'failed') return errorInside(undefined);
-  return errorOfChoice(value) ?? (isEvent || hasResult(value) ? undefined : unnamedError(value));
+  return errorOfChoice(value) ?? (!places || hasResult(value, places) ? undefined : unnamedError(value, places));
 }
 
 /** The error of a message of a WebSocket, which may have a status beside it; `undefined` where it is none. */
@@ -233,7 +240,7 @@ export function errorInMessage(message: Fields): ErrorInside | undefined {
   if (type === 'response.done' && isObject(response) && response.status === 'failed') {
     return errorInside(isObject(response.status_details) ? response.status_details.error : undefined);
   }
-  return errorOf(isObject(error) ? { ...message, error: { status, ...error } } : message, true);
+  return errorOf(isObject(error) ? { ...message, error: { status, ...error } } : message);
 }
 
 /**
@@ -266,7 +273,7 @@ export function judgeBody(
 ): Verdict {
   if (!holdsJson(answers, response)) return body.length > 0 || mayBeEmpty(response, answers) ? null : 'nothing';
   const value = parsedBytes(body);
-  const error = errorOf(value, false);
+  const error = errorOf(value, result);
   if (error) return error;
   if (hasLeast(value, result)) return null;
   // bytes and texts may be labelled as JSON, or be a string of it
@@ -302,7 +309,7 @@ export function readEvent(bytes: Buffer): ReadEvent {
   const isNamed = errorField.test(text);
   if (!isNamed && !holdsMark(bytes)) return { event: bytes };
   const value = parsedValue(dataOf(text));
-  return { event: bytes, error: errorOf(value, true) ?? (isNamed ? errorInside(value) : undefined) };
+  return { event: bytes, error: errorOf(value) ?? (isNamed ? errorInside(value) : undefined) };
 }
 
 /** How much is looked at for the first event that says something. Bytes. */
