@@ -18,26 +18,33 @@ export interface BodyShape {
 
 /**
  * Makes the shape of a body from its schema. Follows `$ref`s, and joins alternatives.
- * @param names of further properties. @default none
+ * @param names of further properties of a body that a host has described, where a limit can be in a list, too. @default openapi.yaml has described it
  */
-export function bodyShape(spec: Spec, schema: SpecSchema, names: readonly string[] = []): BodyShape {
+export function bodyShape(spec: Spec, schema: SpecSchema, names?: readonly string[]): BodyShape {
+  if (!names) return shapeOf(spec, schema, '', false);
   const described = (schema.properties ?? {}) as Readonly<Record<string, SpecSchema>>;
   const further = Object.fromEntries(names.map((name) => [name, {}]));
-  return shapeOf(spec, names.length > 0 ? { ...schema, properties: { ...further, ...described } } : schema, '');
+  return shapeOf(spec, { ...schema, properties: { ...further, ...described } }, '', true);
 }
 
-function shapeOf(spec: Spec, schema: SpecSchema, path: string | undefined): BodyShape {
+function shapeOf(spec: Spec, schema: SpecSchema, path: string | undefined, isStrict: boolean): BodyShape {
   const alternatives = alternativesOf(spec, schema) as {
     readonly properties?: Readonly<Record<string, SpecSchema>>;
     readonly items?: SpecSchema;
   }[];
   const items = alternatives.map((alternative) => alternative.items).find(Boolean);
   const pathOf = (name: string) => (path ? `${path}.${name}` : path === '' ? name : undefined);
-  const names = alternatives.flatMap(({ properties }) => Object.entries(properties ?? {}));
+  const described = new Map<string, SpecSchema[]>();
+  for (const [name, property] of alternatives.flatMap(({ properties }) => Object.entries(properties ?? {}))) {
+    described.set(name, [...(described.get(name) ?? []), property]);
+  }
+  const shapeOfProperty = (name: string, [first = {}, ...others]: readonly SpecSchema[]) =>
+    shapeOf(spec, others.length > 0 ? { anyOf: [first, ...others] } : first, pathOf(name), isStrict);
   return {
     path,
-    properties: new Map(names.map(([name, property]) => [name, shapeOf(spec, property, pathOf(name))])),
-    folded: new Map(names.map(([name]) => [foldCase(name), name])),
-    items: items && shapeOf(spec, items, undefined),
+    properties: new Map([...described].map(([name, schemas]) => [name, shapeOfProperty(name, schemas)])),
+    folded: new Map([...described.keys()].map((name) => [foldCase(name), name])),
+    items: items && shapeOf(spec, items, undefined, isStrict),
+    ...(isStrict && { isStrict }),
   };
 }

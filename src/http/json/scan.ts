@@ -411,14 +411,7 @@ type Outline = Pick<JsonScan, 'value' | 'fields'>;
  * `duplicate_parameter` when one object has a key twice; `number_not_exact` for a number that would be written again as another one
  */
 export function parseJson(bytes: Buffer): unknown {
-  const scan = new JsonScan(bytes);
-  scan.run(bytes.length);
-  const { duplicateKey, changedNumber } = scan;
-  if (duplicateKey !== undefined) {
-    throw new GatewayError('duplicate_parameter', `${duplicateKey}: appears twice in the body; give it once`, {
-      param: duplicateKey,
-    });
-  }
+  const { changedNumber } = scanWhole(bytes);
   if (changedNumber !== undefined) {
     const problem = 'has more digits than JSON numbers keep, so it would change: send it as a string';
     if (changedNumber === '') throw new GatewayError('number_not_exact', `The body ${problem}`);
@@ -429,12 +422,23 @@ export function parseJson(bytes: Buffer): unknown {
 
 /**
  * Parses all of a JSON body that is relayed as it came, which {@link outline} has found to be JSON.
- * @throws GatewayError `request_too_large` when it would parse to too much
+ * @throws GatewayError `request_too_large` when it would parse to too much, and `duplicate_parameter`: another reader might find another value than the
+ * one that is checked
  */
 export function parseWhole(bytes: Buffer): unknown {
   if (bytes.length > largestTree) throw tooLarge(`This endpoint takes at most ${largestTree} bytes of JSON`);
-  new JsonScan(bytes).run(bytes.length);
+  scanWhole(bytes);
   return JSON.parse(bytes.toString('utf8'));
+}
+
+function scanWhole(bytes: Buffer): JsonScan {
+  const scan = new JsonScan(bytes);
+  scan.run(bytes.length);
+  const { duplicateKey } = scan;
+  if (duplicateKey === undefined) return scan;
+  throw new GatewayError('duplicate_parameter', `${duplicateKey}: appears twice in the body; give it once`, {
+    param: duplicateKey,
+  });
 }
 
 /**
