@@ -47,6 +47,10 @@ function createServedDocument(
   };
 }
 
+/** What readers of YAML refuse, or take for line breaks, where it stands as it is (YAML 1.2, 5.1 and 5.4). */
+const unprintable = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
+const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
 const description = 'This gateway. Every path starts with /v1.';
 
 /** Serves openapi.yaml, with the host's own paths, as JSON and as YAML to anybody, with the router's own mount path as its server. */
@@ -67,7 +71,8 @@ export function addOpenApiRoutes(
     const servers = `servers:\n  - url: ${JSON.stringify(url)}\n    description: ${description}\n`;
     yaml ??= readText().replace(/^paths:\n/m, (line) => {
       const added = Object.entries(paths).filter(([path]) => !Object.hasOwn(known, path));
-      return line + added.map(([path, item]) => `  ${JSON.stringify(path)}: ${JSON.stringify(item)}\n`).join('');
+      const lines = added.map(([path, item]) => `  ${JSON.stringify(path)}: ${JSON.stringify(item)}\n`);
+      return line + lines.join('').replace(unprintable, escaped);
     });
     return yaml.replace(/^servers:\n(?: .*\n)+/m, () => servers);
   });

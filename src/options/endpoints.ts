@@ -40,6 +40,19 @@ function has(keyword: string, value: unknown): boolean {
   return isObject(value) && (Object.hasOwn(value, keyword) || Object.values(value).some((item) => has(keyword, item)));
 }
 
+/** The most items that may be compared each with each: more would keep the process busy for seconds. */
+const mostCompared = 500;
+
+/** Whether a schema, at any depth, has lists of any length whose items are compared so: all but texts, numbers and the like. */
+function comparesAny(value: unknown): boolean {
+  if (!isObject(value)) return Array.isArray(value) && value.some(comparesAny);
+  const { uniqueItems, maxItems, items } = value;
+  const { type = 'object' } = isObject(items) ? items : {};
+  const isBounded = uniqueItems !== true || (typeof maxItems === 'number' && maxItems <= mostCompared);
+  const isSlow = !isBounded && [type].flat().some((each) => each === 'object' || each === 'array');
+  return isSlow || Object.values(value).some(comparesAny);
+}
+
 const pointerTo =
   (example: string): Check =>
   (param, given) => {
@@ -56,6 +69,8 @@ const checkEndpoint = objectOf(
       const reference = ['$ref', '$dynamicRef'].find((keyword) => has(keyword, schema));
       if (reference) refuseOption(param, `must have no ${reference}: write what it refers to in its place`);
       if (has('$id', schema)) refuseOption(param, 'must have no $id: leave it out');
+      const most = `maxItems of ${mostCompared} or fewer`;
+      if (comparesAny(schema)) refuseOption(param, `must have ${most} beside uniqueItems where items can be objects`);
     },
     model: pointerTo('/parameters/model'),
     speaks: oneOf(...dialects).check,

@@ -34,20 +34,27 @@ function checkSchema(param: string, schema: SpecSchema): void {
 /** What the name of a model is, whatever else its schema says of it. */
 const modelName = { type: 'string', minLength: 1, maxLength: 256 };
 
-/** A schema that has a name of a model where it is read from: a value of another type would be routed like none. */
-function withModel(schema: SpecSchema, [name = '', ...rest]: readonly string[]): SpecSchema {
+/**
+ * A schema that has a name of a model where it is read from: a value of another type would be routed like none.
+ * @throws GatewayError `invalid_options` where the schema asks for another type there, or on the way
+ */
+function withModel(param: string, schema: SpecSchema, [name = '', ...rest]: readonly string[]): SpecSchema {
   const properties = (schema.properties ?? {}) as Readonly<Record<string, SpecSchema>>;
-  const given = Object.hasOwn(properties, name) ? properties[name] : {};
-  const property = rest.length > 0 ? withModel({ ...given, type: 'object' }, rest) : { ...given, ...modelName };
+  const given: SpecSchema = { ...(Object.hasOwn(properties, name) && properties[name]) };
+  const type = rest.length > 0 ? 'object' : modelName.type;
+  if (given.type !== undefined && ![given.type].flat().includes(type))
+    refuseOption(param, `leads to ${name}, which schema does not describe as type: '${type}'`);
+  const property = rest.length > 0 ? withModel(param, { ...given, type }, rest) : { ...given, ...modelName };
   return { ...schema, properties: { ...properties, [name]: property } };
 }
 
 /** An operation that differs from that of `/v1/rerank` in what it takes and answers. */
-function operationOf({ paths }: Spec, endpoint: EndpointOptions): SpecOperation {
+function operationOf({ paths }: Spec, param: string, endpoint: EndpointOptions): SpecOperation {
   const { path, schema, model = '/model' } = endpoint;
   const like = paths['/v1/rerank']?.post;
   if (!like) throw new Error('openapi.yaml: /v1/rerank, which other endpoints are described by, is missing');
   const { requestBody: _, description: __, ...common } = like;
+  const taken = withModel(param, schema, namesIn(model));
   const content = {
     'application/json': { schema: { type: 'object', additionalProperties: true } },
     'text/event-stream': { schema: { type: 'string' } },
@@ -57,7 +64,7 @@ function operationOf({ paths }: Spec, endpoint: EndpointOptions): SpecOperation 
     operationId: operationIdOf(endpoint),
     summary: `POST ${path}`,
     ...(typeof schema.description === 'string' && { description: schema.description }),
-    requestBody: { required: true, content: { 'application/json': { schema: withModel(schema, namesIn(model)) } } },
+    requestBody: { required: true, content: { 'application/json': { schema: taken } } },
     responses: { ...like.responses, 200: { ...like.responses[200], description: "The upstream's answer.", content } },
   };
 }
@@ -72,7 +79,7 @@ export function addEndpoints(spec: Spec, endpoints: readonly EndpointOptions[]):
     const known = { ...spec, paths };
     checkPath(known, `endpoints[${i}].path`, endpoint);
     checkSchema(`endpoints[${i}].schema`, endpoint.schema);
-    paths = { ...paths, [endpoint.path]: { post: operationOf(known, endpoint) } };
+    paths = { ...paths, [endpoint.path]: { post: operationOf(known, `endpoints[${i}].model`, endpoint) } };
   }
   return paths === spec.paths ? spec : { ...spec, paths };
 }

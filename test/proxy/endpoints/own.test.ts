@@ -28,7 +28,8 @@ const endpoints: NonNullable<ModelGatewayOptions['endpoints']> = [
     expectedUnits: 4,
   },
   { path: '/v1/scenes', schema: object },
-  { path: '/v1/write', schema: object },
+  // with characters that readers of YAML refuse as they are
+  { path: '/v1/write', schema: { ...object, description: 'Writes.\u0080\u2028\uffff' } },
   { path: '/v1/videos', schema: object },
   { path: '/v1/images/upscale', schema: object },
   { path: '/v1/tell', schema: object, speaks: 'anthropic' },
@@ -469,7 +470,17 @@ describe('the option endpoints', () => {
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', properties: { a: { $ref: '#/x' } } } }], /\$ref/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', $async: true } }], /is not a valid JSON schema/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', $dynamicRef: '#/x' } }], /\$dynamicRef/],
+    [
+      'endpoints[0].schema',
+      [{ ...row, schema: { type: 'object', properties: { a: { type: 'array', uniqueItems: true } } } }],
+      /maxItems/,
+    ],
     ['endpoints[0].model', [{ ...row, model: 'model' }], /JSON pointer/],
+    [
+      'endpoints[0].model',
+      [{ ...row, model: '/models/0', schema: { type: 'object', properties: { models: { type: 'array' } } } }],
+      /leads to models, .* type: 'object'/,
+    ],
     ['endpoints[0].model', [{ ...row, model: '' }], /JSON pointer/],
     ['endpoints[0].model', [{ ...row, model: '/a~2' }], /JSON pointer/],
     ['endpoints[0].units', [{ ...row, units: 'call' }], /JSON pointer/],
