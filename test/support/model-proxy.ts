@@ -21,7 +21,7 @@ export interface TestProxyOptions
 }
 
 /** The model endpoints, and the calls about what upstreams keep. */
-export type TestProxy = Pick<ModelProxy, 'states' | 'drain' | 'close'> & {
+export type TestProxy = Pick<ModelProxy, 'ownOperations' | 'states' | 'drain' | 'close'> & {
   readonly operations: ModelProxy['operations'] & ReturnType<typeof storedOperations>;
   readonly relaying: SessionDependencies;
 };

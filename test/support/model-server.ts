@@ -6,7 +6,9 @@ import { createApi } from '../../src/http/api.ts';
 import { type Authenticate, createAuthenticator } from '../../src/http/authentication.ts';
 import type { DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/router.ts';
-import type { Principal } from '../../src/index.ts';
+import { addEndpoints } from '../../src/http/validation/own-endpoints.ts';
+import type { EndpointOptions, Principal } from '../../src/index.ts';
+import { sharedSpec } from '../../src/openapi/spec.ts';
 import { listenOn } from './listen.ts';
 import { silentLogger } from './logger.ts';
 import { createTestProxy, type TestProxy, type TestProxyOptions } from './model-proxy.ts';
@@ -59,12 +61,9 @@ function currentOperation(id: string): Operation {
   return { handle: (call) => find<DataOperation>().handle(call) };
 }
 
-/** One edge for all servers, for compiling its schemas takes longer than most tests. */
-async function createSharedEdge(): Promise<express.Router> {
-  const ids = Object.keys(createTestProxy({ upstreams: [] }).operations);
-  const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
+function createEdge(spec: Parameters<typeof createApi>[0]['spec'], operations: Operations): express.Router {
   const addApi = createApi({
-    spec: specOf(operations),
+    spec,
     operations,
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,
@@ -77,7 +76,21 @@ async function createSharedEdge(): Promise<express.Router> {
   return router;
 }
 
-let sharedEdge: Promise<express.Router> | undefined;
+/** One edge for all servers, for compiling its schemas takes longer than most tests. */
+function createSharedEdge(): express.Router {
+  const ids = Object.keys(createTestProxy({ upstreams: [] }).operations);
+  const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
+  return createEdge(specOf(operations), operations);
+}
+
+/** The edge of a host's own endpoints, which one server has. */
+function createOwnEdge(endpoints: readonly EndpointOptions[], operations: Operations): express.Router {
+  const spec = addEndpoints(sharedSpec(), endpoints);
+  const paths = Object.fromEntries(endpoints.map(({ path }) => [path, spec.paths[path] ?? {}]));
+  return createEdge({ ...spec, paths }, operations);
+}
+
+let sharedEdge: express.Router | undefined;
 
 export async function startModelServer(
   options: TestProxyOptions,
@@ -85,9 +98,10 @@ export async function startModelServer(
 ): Promise<ModelServer> {
   const proxy = createTestProxy(options);
   sharedEdge ??= createSharedEdge();
-  const edge = await sharedEdge;
+  const edge = sharedEdge;
   const app = express();
   for (const middleware of before) app.use(middleware);
+  if (options.endpoints) app.use(createOwnEdge(options.endpoints, proxy.ownOperations));
   app.use((req, res, next) => current.run(proxy.operations, () => edge(req, res, next)));
   const server = createServer(app);
   const baseUrl = `http://127.0.0.1:${await listenOn(server)}/v1`;
