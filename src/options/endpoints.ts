@@ -15,9 +15,8 @@ export interface EndpointOptions {
   /** The API that its upstreams speak: calls go to those that have it in `speaks`. @default 'openai' @when it is Anthropic's */
   readonly speaks?: Dialect;
   /**
-   * Where the answer says how many units a call has, as a JSON pointer to a number: `'/usage_info/pages_processed'`. Members of the answer that are
-   * longer than 64 KiB are not read. A pointer that leads to none counts as `expectedUnits`, and is no error: look at the `units` in usage once. A model
-   * that has a price for a `unit` is charged by them, and not by tokens.
+   * Where the answer says how many units a call has, as a JSON pointer to a number: `'/usage_info/pages_processed'`. A pointer that leads to none counts
+   * as `expectedUnits`, and is no error: look at the `units` in usage once. A model that has a price for a `unit` is charged by them, and not by tokens.
    * @default each call has `expectedUnits` @when it is charged by something else than calls or tokens
    */
   readonly units?: string;
