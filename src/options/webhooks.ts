@@ -12,8 +12,7 @@ export interface DeliveryOptions {
   /** The longest that one delivery attempt may take in all. @default 30_000 @when receivers that hang must free their places sooner */
   readonly attemptTimeout?: number;
   /**
-   * Requests of deliveries under way at once in this process. docs/benchmarks.md shows how many deliveries a second 50, 100, 200
-   * and 400 make. Beyond 200, they wait for the processor more and more.
+   * Requests of deliveries under way at once in this process. Beyond 200, they wait for the processor more and more.
    * @default 200
    * @when the machine is small, or the receivers are slow and many
    */
