@@ -45,7 +45,7 @@ describe('the API reference', function () {
     return [...shown];
   }
 
-  it('shows every operation at the mount path, and contacts no other host', async () => {
+  it('shows every operation at the mount path, sends requests to the gateway with a key, and contacts no other host', async () => {
     const { page, problems } = await openReference();
     expect(await shownOperations(page)).to.have.members(operations.map(({ operation }) => operation.operationId));
     expect(await page.locator('.servers option').allTextContents()).to.deep.equal(['/api/llm - This gateway']);
@@ -53,11 +53,7 @@ describe('the API reference', function () {
     const chat = page.locator('[id$="-createChatCompletion"]');
     await chat.locator('.opblock-summary-control').click();
     await chat.getByText('Request body').waitFor();
-    expect(problems).to.deep.equal([]);
-  });
-
-  it('sends requests to the gateway with a key', async () => {
-    const { page, problems } = await openReference();
+    // opening it takes most of the time: the same page then sends a request
     await page.getByRole('button', { name: 'Authorize' }).first().click();
     const dialog = page.locator('.auth-container');
     await dialog.locator('input').fill(scene.live.key);
