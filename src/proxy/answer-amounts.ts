@@ -22,14 +22,14 @@ const doneEvent = /^data: ?\[DONE\]/m;
 const mostUnits = 1_000_000;
 const numberText = /^\d{1,7}(?:\.\d{1,9})?$/;
 
-/** The least of a unit that is counted, and never as nothing: a unit can be an hour. */
-const leastUnits = 1e-6;
+/** Parts of a unit that are counted. Less than one counts as one, and never as nothing: a unit can be an hour. */
+const partsOfUnit = 1_000_000;
 
 /** A number of units; some providers write it as a text. */
 function unitsFrom(value: unknown): number | undefined {
   const count = typeof value === 'string' && numberText.test(value) ? Number(value) : value;
   if (typeof count !== 'number' || !(count >= 0 && count <= mostUnits)) return undefined;
-  return count > 0 ? Math.max(leastUnits, Math.round(count / leastUnits) / 1e6) : 0;
+  return count > 0 ? Math.max(1, Math.round(count * partsOfUnit)) / partsOfUnit : 0;
 }
 
 const countNames = ['prompt_tokens', 'input_tokens', 'completion_tokens', 'output_tokens', 'total_tokens'] as const;
