@@ -40,10 +40,8 @@ function answerNotFound(req: IncomingMessage, res: ServerResponse, { models, not
   if (/^\/v1(?:\/|$)/.test(path)) {
     const message = `This gateway does not serve ${method} ${path}; the model endpoints are ${models.join(', ')} and those below them`;
     // a host may serve what OpenAI does no more
-    const isBelowServed = models.some((model) => path.startsWith(`${model}/`));
-    const entry = isBelowServed
-      ? undefined
-      : notServed.find(({ paths }) => paths.some((known) => `${path}/`.startsWith(`${known}/`)));
+    const isBelow = (known: string) => `${path}/`.startsWith(`${known}/`);
+    const entry = models.some(isBelow) ? undefined : notServed.find(({ paths }) => paths.some(isBelow));
     error = new GatewayError('endpoint_not_served', entry === undefined ? message : `${message}. ${entry.reason}`);
   }
   const { status } = error;
