@@ -30,6 +30,7 @@ export const pure = {
   'options/': 'what options are valid, and their defaults',
   'outbound/addresses.ts': 'which addresses are public, against the registries',
   'outbound/outbound-error.ts': 'the code of a network error',
+  'pending-work.ts': 'a collection, and what it keeps in memory',
   'proxy/answer-body.ts': 'whether a body begins as events',
   'proxy/embedding-repair.ts': 'the repaired bytes of embeddings',
   'proxy/event-framer.ts': 'the events in bytes',

@@ -6,6 +6,7 @@ import { LeaseKeeper, Leases } from '../mongo/lease.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
+import { InFlight } from '../pending-work.ts';
 import type { RecordedAttempt } from '../webhooks/recorder.ts';
 import { type Change, createDeliveryWrites, type DeliveryWrites, type DeliveryWritesDeps } from './delivery-writes.ts';
 import type { AttemptKey, AttemptRecord, CancelReason, Claim, Deliveries, DeliveryDocument } from './model.ts';
@@ -89,6 +90,7 @@ const lookInterval = 50;
 
 /** A first attempt whose delivery is not stored yet. */
 interface First {
+  readonly claim: Claim;
   readonly since: number;
   /** Whether its outcome is being stored. */
   hasOutcome: boolean;
@@ -115,8 +117,9 @@ export class Claims {
   readonly #writes: DeliveryWrites;
   readonly #keeper: LeaseKeeper<Claim>;
   readonly #collection: Deliveries;
-  /** First attempts whose deliveries are not stored, the oldest first. */
-  readonly #firsts = new Map<Claim, First>();
+  /** First attempts whose deliveries are not stored. */
+  readonly #firsts = new InFlight<First>();
+  readonly #firstOf = new WeakMap<Claim, First>();
   readonly #slowFirsts: Periodic;
 
   constructor(deps: ClaimsDeps) {
@@ -165,7 +168,9 @@ export class Claims {
     this.#keeper.track(claim, heldUntil);
     const whenStored = new Promise<void>((resolve, reject) => {
       const since = performance.now();
-      this.#firsts.set(claim, { since, hasOutcome: false, storing: undefined, whenStored: { resolve, reject } });
+      const first = { claim, since, hasOutcome: false, storing: undefined, whenStored: { resolve, reject } };
+      this.#firsts.add(first);
+      this.#firstOf.set(claim, first);
     });
     this.#slowFirsts.start();
     return { claim, whenStored };
@@ -238,7 +243,7 @@ export class Claims {
   /** Ends the keeping of a claim. A sweep finds what was not written. */
   drop(claim: Claim): void {
     void this.#keeper.drop(claim);
-    if (this.#firsts.has(claim)) this.#settle(claim, new Error('the delivery was not stored'));
+    if (this.#firstOf.has(claim)) this.#settle(claim, new Error('the delivery was not stored'));
   }
 
   /** Stores a delivery for any worker to claim. Resolves with whether it is new. */
@@ -251,7 +256,7 @@ export class Claims {
    * whose fence is the claim's token. Resolves to `false` if the claim was lost.
    */
   async #write(claim: Claim, insert: () => Promise<boolean>, change: () => ClaimChange): Promise<boolean> {
-    const first = this.#firsts.get(claim);
+    const first = this.#firstOf.get(claim);
     if (first) {
       first.hasOutcome = true;
       const isNew = !(await first.storing) && (await insert());
@@ -277,24 +282,25 @@ export class Claims {
 
   /** The delivery is stored; with `failure`, it will not be stored here. */
   #settle(claim: Claim, failure?: Error): void {
-    const first = this.#firsts.get(claim);
+    const first = this.#firstOf.get(claim);
     if (!first) return;
     if (failure) first.whenStored.reject(failure);
     else first.whenStored.resolve();
-    this.#firsts.delete(claim);
+    this.#firsts.delete(first);
+    this.#firstOf.delete(claim);
     if (this.#firsts.size === 0) void this.#slowFirsts.stop();
   }
 
   #storeSlow(): void {
     const before = performance.now() - (this.#deps.storeAfter ?? 250);
-    for (const [claim, first] of this.#firsts) {
-      if (first.since > before) return;
-      first.storing ??= this.#storeFirst(claim, first);
+    for (const first of this.#firsts) {
+      if (first.since <= before) first.storing ??= this.#storeFirst(first);
     }
   }
 
   /** If this fails, the delivery is stored with its outcome. */
-  async #storeFirst(claim: Claim, first: First): Promise<boolean> {
+  async #storeFirst(first: First): Promise<boolean> {
+    const { claim } = first;
     try {
       const isNew = await persist(async () => !first.hasOutcome && (await this.#storeClaimed(claim)), this.#deps);
       if (!first.hasOutcome) this.#settle(claim);

@@ -262,7 +262,8 @@ const weightOf = ({ body, targets }: StoredEvent) => eventWeight + (body?.length
 
 /** The events whose fan-out is under way here: their weight and their leases. Nearly every fan-out ends before half of its lease. */
 class HeldEvents {
-  readonly #events = new Map<string, StoredEvent>();
+  /** By their ids. One that is released keeps no event: an old table of a `Map` keeps its values (`pending-work.ts`). */
+  readonly #events = new Map<string, { event: StoredEvent | undefined }>();
   readonly #keeper: LeaseKeeper<StoredEvent>;
   #weight = 0;
 
@@ -289,15 +290,17 @@ class HeldEvents {
   /** Keeps the event's lease alive from now on. If it is held already, it continues under this lease. */
   hold({ event, lease: { heldUntil } }: HeldEvent): void {
     this.release(event._id);
-    this.#events.set(event._id, event);
+    this.#events.set(event._id, { event });
     this.#weight += weightOf(event);
     this.#keeper.hold(event, heldUntil);
   }
 
   /** The event's fan-out has ended. */
   release(eventId: string): void {
-    const event = this.#events.get(eventId);
-    if (!event) return;
+    const held = this.#events.get(eventId);
+    if (!held?.event) return;
+    const { event } = held;
+    held.event = undefined;
     this.#events.delete(eventId);
     this.#weight -= weightOf(event);
     void this.#keeper.drop(event);

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { anthropicPath, type Dialect, GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options/options.ts';
+import { InFlight } from '../pending-work.ts';
 
 /** Short, and safe to put into a header, a log line or a URL. */
 const safeId = /^[A-Za-z0-9._-]{1,64}$/;
@@ -139,8 +140,8 @@ function shuttingDown(): GatewayError {
 
 /** The requests in progress, so that a gateway that closes can wait for them. */
 export class OpenRequests {
-  readonly #open = new Set<ServerResponse>();
-  readonly #bodies = new Set<(error: GatewayError) => void>();
+  readonly #open = new InFlight<ServerResponse>();
+  readonly #bodies = new InFlight<(error: GatewayError) => void>();
   #closing = false;
   #takesBodies = true;
   #onLast: (() => void) | undefined;

@@ -1,5 +1,6 @@
 import type { mongo } from 'mongoose';
 import type { Logger } from '../options/options.ts';
+import { InFlight } from '../pending-work.ts';
 import { fromNow } from './clock.ts';
 import { inOneBatch } from './collection.ts';
 import { confirmAbsent } from './confirmed-reads.ts';
@@ -121,7 +122,7 @@ export class Leases<T extends Leased> {
 }
 
 /** Durations are milliseconds. */
-export interface LeaseKeeperOptions<Lease> {
+export interface LeaseKeeperOptions<Lease extends object> {
   /** For the log: `renewing leases`. */
   readonly name: string;
   /** Renews leases, and returns those that are still held. */
@@ -140,10 +141,10 @@ export interface LeaseKeeperOptions<Lease> {
 }
 
 /** Keeps the leases alive that this process uses, all in one write, and knows until when each is surely held. */
-export class LeaseKeeper<Lease> {
+export class LeaseKeeper<Lease extends object> {
   /** When each lease ends at the earliest, by `performance.now()`. */
-  readonly #ends = new Map<Lease, number>();
-  readonly #renewed = new Set<Lease>();
+  readonly #ends = new WeakMap<Lease, number>();
+  readonly #renewed = new InFlight<Lease>();
   readonly #options: LeaseKeeperOptions<Lease>;
   readonly #renewal: ReturnType<typeof createPeriodic>;
 

@@ -17,13 +17,14 @@ const maxOpened = 1_000;
 /** Seals and opens stored secrets. Each opens only in the webhook and the field that it was sealed for. */
 export function createSecrets(webhooks: WebhookModel, sealer: Sealer) {
   const place = (id: string, field: SecretField) => `${webhooks.collection.collectionName}:${id}:${field}`;
-  /** The one used longest ago first. */
+  /** The one opened longest ago first. */
   const opened = new Map<string, string>();
 
   function openOnce(sealed: string, id: string, field: SecretField): string {
     const key = `${place(id, field)} ${sealed}`;
-    const plain = opened.get(key) ?? sealer.open(sealed, place(id, field));
-    opened.delete(key);
+    const present = opened.get(key);
+    if (present !== undefined) return present;
+    const plain = sealer.open(sealed, place(id, field));
     opened.set(key, plain);
     const [oldest] = opened.keys();
     if (opened.size > maxOpened && oldest !== undefined) opened.delete(oldest);

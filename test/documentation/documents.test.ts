@@ -80,12 +80,12 @@ describe('the documentation', () => {
     expect(total).to.be.at.most(30_000);
   });
 
-  it('has 50 commands and 62,750 lines of sources at most behind it', () => {
+  it('has 50 commands and 62,800 lines of sources at most behind it', () => {
     const commands = commandTables().match(/^###+ /gm)?.length ?? 0;
     const lines = sourceLines();
     console.log(`      ${commands} commands, ${lines} lines of src`);
     expect(commands).to.be.at.most(50);
-    expect(lines).to.be.at.most(62_750);
+    expect(lines).to.be.at.most(62_800);
   });
 
   for (const [name, text] of written) {

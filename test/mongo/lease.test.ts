@@ -180,13 +180,14 @@ describe('Leases', () => {
 });
 
 describe('A keeper of leases', () => {
-  const keepers: { drop(lease: string): void }[] = [];
+  const [a, b] = [{ name: 'a' }, { name: 'b' }];
+  const keepers: { drop(lease: object): void }[] = [];
 
   /** @param lost leases that others have taken */
-  function keeperOf(lost: Set<string>, options: Partial<LeaseKeeperOptions<string>> = {}) {
-    const renewals: string[][] = [];
-    const told: string[] = [];
-    const keeper = new LeaseKeeper<string>({
+  function keeperOf(lost: Set<object>, options: Partial<LeaseKeeperOptions<object>> = {}) {
+    const renewals: object[][] = [];
+    const told: object[] = [];
+    const keeper = new LeaseKeeper<object>({
       name: 'renewing',
       async renew(leases) {
         renewals.push([...leases]);
@@ -203,31 +204,31 @@ describe('A keeper of leases', () => {
   }
 
   afterEach(() => {
-    for (const keeper of keepers.splice(0)) for (const lease of ['a', 'b']) keeper.drop(lease);
+    for (const keeper of keepers.splice(0)) for (const lease of [a, b]) keeper.drop(lease);
   });
 
   const soon = () => performance.now() + 200;
 
   it('renews what is held, all in one write, so that it lasts on', async () => {
     const { keeper, renewals } = keeperOf(new Set());
-    keeper.hold('a', soon());
-    keeper.hold('b', soon());
-    expect(keeper.lasts('a', 1_000)).to.equal(false);
-    await until(() => keeper.lasts('a', 1_000) && keeper.lasts('b', 1_000));
-    expect(renewals[0]).to.deep.equal(['a', 'b']);
+    keeper.hold(a, soon());
+    keeper.hold(b, soon());
+    expect(keeper.lasts(a, 1_000)).to.equal(false);
+    await until(() => keeper.lasts(a, 1_000) && keeper.lasts(b, 1_000));
+    expect(renewals[0]).to.deep.equal([a, b]);
   });
 
   it('tells of a lease that was lost, which lasts no longer than it did', async () => {
-    const { keeper, told } = keeperOf(new Set(['b']));
-    keeper.hold('a', soon());
-    keeper.hold('b', soon());
-    await until(() => told.includes('b'));
+    const { keeper, told } = keeperOf(new Set([b]));
+    keeper.hold(a, soon());
+    keeper.hold(b, soon());
+    await until(() => told.includes(b));
     await eventually(
-      () => keeper.lasts('b', 0),
+      () => keeper.lasts(b, 0),
       (lasts) => !lasts,
     );
-    expect(keeper.lasts('a', 1_000)).to.equal(true);
-    expect(told).not.to.include('a');
+    expect(keeper.lasts(a, 1_000)).to.equal(true);
+    expect(told).not.to.include(a);
   });
 
   it('does not call a lease lost when its renewal fails, and renews it later', async () => {
@@ -238,10 +239,10 @@ describe('A keeper of leases', () => {
         return leases;
       },
     });
-    keeper.hold('a', soon());
-    await until(() => !keeper.lasts('a', 0));
+    keeper.hold(a, soon());
+    await until(() => !keeper.lasts(a, 0));
     fails = false;
-    await until(() => keeper.lasts('a', 1_000));
+    await until(() => keeper.lasts(a, 1_000));
     expect(told).to.deep.equal([]);
   });
 
@@ -254,27 +255,27 @@ describe('A keeper of leases', () => {
         return leases;
       },
     });
-    keeper.hold('a', performance.now());
-    await until(() => keeper.lasts('a', 0));
-    expect(keeper.lasts('a', 701)).to.equal(false);
+    keeper.hold(a, performance.now());
+    await until(() => keeper.lasts(a, 0));
+    expect(keeper.lasts(a, 701)).to.equal(false);
   });
 
   it('renews only what soon ends, if it is told so', async () => {
     const { keeper, renewals } = keeperOf(new Set(), { renewBelow: 5_000 });
-    keeper.hold('a', performance.now() + 9_000);
-    keeper.hold('b', performance.now() + 4_000);
-    await until(() => keeper.lasts('b', 5_000));
+    keeper.hold(a, performance.now() + 9_000);
+    keeper.hold(b, performance.now() + 4_000);
+    await until(() => keeper.lasts(b, 5_000));
     // shows that nothing more is renewed
     await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(renewals).to.deep.equal([['b']]);
+    expect(renewals).to.deep.equal([[b]]);
   });
 
   it('knows when a lease ends that it only tracks, and does not renew it', async () => {
     const { keeper, renewals } = keeperOf(new Set());
-    keeper.track('a', soon());
-    expect(keeper.lasts('a', 0)).to.equal(true);
-    expect(keeper.lasts('a', 200)).to.equal(false);
-    await until(() => !keeper.lasts('a', 0));
+    keeper.track(a, soon());
+    expect(keeper.lasts(a, 0)).to.equal(true);
+    expect(keeper.lasts(a, 200)).to.equal(false);
+    await until(() => !keeper.lasts(a, 0));
     expect(renewals).to.deep.equal([]);
   });
 
@@ -290,14 +291,14 @@ describe('A keeper of leases', () => {
         });
       },
     });
-    keeper.hold('a', soon());
+    keeper.hold(a, soon());
     await until(() => asked > 0);
-    keeper.drop('a');
+    keeper.drop(a);
     answer();
-    expect(keeper.lasts('a', 0)).to.equal(false);
+    expect(keeper.lasts(a, 0)).to.equal(false);
     // shows that nothing more is renewed
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect([asked, told]).to.deep.equal([1, []]);
-    expect(keeper.lasts('never held', 0)).to.equal(false);
+    expect(keeper.lasts({}, 0)).to.equal(false);
   });
 });

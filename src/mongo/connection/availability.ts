@@ -2,6 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
+import { InFlight } from '../../pending-work.ts';
 import { createPeriodic, type Periodic, TimeoutError } from '../periodic.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unavailable.ts';
 
@@ -148,7 +149,7 @@ class DatabaseMonitor {
   readonly #logger: Pick<Logger, 'warn' | 'info'>;
   readonly #probing: Periodic;
   /** Called when the database goes down. */
-  readonly downListeners = new Set<() => void>();
+  readonly downListeners = new InFlight<() => void>();
   /** Whether there has been no server that takes writes for a second. */
   isDown = false;
   #lostAt: number | undefined;
