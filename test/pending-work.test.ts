@@ -6,7 +6,7 @@ import { collectGarbage } from './support/processes/held-memory.ts';
 const oldBytes = () => getHeapSpaceStatistics().find((space) => space.space_name === 'old_space')?.space_used_size ?? 0;
 
 describe('What is under way', () => {
-  it('is there until it is removed, once, in whatever order', () => {
+  it('is held once, until it is removed', () => {
     const inFlight = new InFlight<{ readonly name: string }>();
     const [a, b, c] = [{ name: 'a' }, { name: 'b' }, { name: 'c' }];
     for (const item of [a, b, c, b]) inFlight.add(item);
@@ -22,7 +22,7 @@ describe('What is under way', () => {
     expect([...inFlight]).to.deep.equal([a]);
   });
 
-  it('may be removed while it is gone through', () => {
+  it('may be removed during an iteration', () => {
     const inFlight = new InFlight<object>();
     const items = Array.from({ length: 10 }, () => ({}));
     for (const item of items) inFlight.add(item);
@@ -35,7 +35,7 @@ describe('What is under way', () => {
     expect(inFlight.size).to.equal(0);
   });
 
-  it('is not in memory once it has ended, although what holds it is old', () => {
+  it('is not kept in memory after its removal by a collection that is an old object', () => {
     const inFlight = new InFlight<object>();
     const items = Array.from({ length: 16 }, () => ({}));
     for (const item of items) inFlight.add(item);

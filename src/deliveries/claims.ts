@@ -119,6 +119,7 @@ export class Claims {
   readonly #collection: Deliveries;
   /** First attempts whose deliveries are not stored. */
   readonly #firsts = new InFlight<First>();
+  /** The same by their claims. */
   readonly #firstOf = new WeakMap<Claim, First>();
   readonly #slowFirsts: Periodic;
 

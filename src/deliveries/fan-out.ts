@@ -262,7 +262,7 @@ const weightOf = ({ body, targets }: StoredEvent) => eventWeight + (body?.length
 
 /** The events whose fan-out is under way here: their weight and their leases. Nearly every fan-out ends before half of its lease. */
 class HeldEvents {
-  /** By their ids. One that is released keeps no event: an old table of a `Map` keeps its values (`pending-work.ts`). */
+  /** By their ids. The entry of a released event is emptied: old tables of a `Map` keep its values (`pending-work.ts`). */
   readonly #events = new Map<string, { event: StoredEvent | undefined }>();
   readonly #keeper: LeaseKeeper<StoredEvent>;
   #weight = 0;

@@ -58,7 +58,7 @@ export interface ScheduledWebhook<Item> extends Load {
   readonly ref: Readonly<WebhookRef>;
   account: Account<Item>;
   /** Claimed attempts that wait for a place, in the order of their claims. */
-  readonly waiting: Set<Item>;
+  readonly waiting: Item[];
   /** The number of the last note that something is due; 0 when all of it is claimed. */
   dueSerial: number;
   /** Whether the last read found as much as it asked for: more may have been due for longer. */
@@ -154,7 +154,7 @@ export class Schedule<Item> {
       ref,
       account,
       mean: prefetchHorizon,
-      waiting: new Set(),
+      waiting: [],
       dueSerial: 0,
       isBehind: false,
     };
@@ -260,7 +260,7 @@ export class Schedule<Item> {
   // What waits for a place.
 
   wait(webhook: ScheduledWebhook<Item>, item: Item): void {
-    webhook.waiting.add(item);
+    webhook.waiting.push(item);
     webhook.account.toSend.add(webhook);
     this.#toSend.add(webhook.account);
   }
@@ -268,8 +268,8 @@ export class Schedule<Item> {
   /** It waits no more. @param isStuck whether it found no place in time: then nothing is claimed ahead until requests end */
   leave(webhook: ScheduledWebhook<Item>, item: Item, isStuck: boolean): void {
     const { account } = webhook;
-    webhook.waiting.delete(item);
-    if (webhook.waiting.size === 0) account.toSend.delete(webhook);
+    webhook.waiting.splice(webhook.waiting.indexOf(item), 1);
+    if (webhook.waiting.length === 0) account.toSend.delete(webhook);
     if (account.toSend.size === 0) this.#toSend.delete(account);
     if (!isStuck) return;
     webhook.mean = Math.max(webhook.mean, 2 * this.#placesOf(webhook) * prefetchHorizon);
@@ -296,7 +296,7 @@ export class Schedule<Item> {
   /** Everything that waits. */
   allWaiting(): { readonly webhook: ScheduledWebhook<Item>; readonly item: Item }[] {
     const webhooks = [...this.#toSend].flatMap(({ toSend }) => [...toSend]);
-    return webhooks.flatMap((webhook) => [...webhook.waiting].map((item) => ({ webhook, item })));
+    return webhooks.flatMap((webhook) => webhook.waiting.map((item) => ({ webhook, item })));
   }
 
   // What is due.

@@ -55,7 +55,7 @@ export class Scheduler {
   /** By delivery; each resolves when its attempt has been recorded or given back. */
   readonly #held = new Map<string, Promise<void>>();
   /** By webhook, in the order of arrival. */
-  readonly #firsts = new Map<string, Set<WaitingFirst>>();
+  readonly #firsts = new Map<string, WaitingFirst[]>();
   /** By delivery: when a stored attempt begins. */
   readonly #coming = new Alarms();
   /** By webhook: when the pause ends in which its rate limit holds it back. */
@@ -151,7 +151,7 @@ export class Scheduler {
     this.#isWorking = false;
     this.#coming.clear();
     this.#pauses.clear();
-    for (const { leave } of [...this.#firsts.values()].flatMap((firsts) => [...firsts])) leave(false);
+    for (const { leave } of [...this.#firsts.values()].flat()) leave(false);
     for (const { webhook, item } of this.#schedule.allWaiting()) {
       this.#schedule.leave(webhook, item, false);
       item(false);
@@ -180,7 +180,7 @@ export class Scheduler {
   /** Resolves with whether it has begun, after `maxWait` at most. */
   #waitForRoom(ref: AttemptRef, begin: BeginFirst): Promise<boolean> {
     const { webhookId } = ref;
-    const firsts = this.#firsts.get(webhookId) ?? new Set();
+    const firsts = this.#firsts.get(webhookId) ?? [];
     this.#firsts.set(webhookId, firsts);
     this.#firstsCount += 1;
     return new Promise((resolve) => {
@@ -190,13 +190,13 @@ export class Scheduler {
         begin,
         leave: (hasBegun) => {
           clearTimeout(timer);
-          firsts.delete(first);
-          if (firsts.size === 0) this.#firsts.delete(webhookId);
+          firsts.splice(firsts.indexOf(first), 1);
+          if (firsts.length === 0) this.#firsts.delete(webhookId);
           this.#firstsCount -= 1;
           resolve(hasBegun);
         },
       };
-      firsts.add(first);
+      firsts.push(first);
     });
   }
 
@@ -334,10 +334,8 @@ export class Scheduler {
   /** The attempt needs no place any more: another one of the webhook may have room now. */
   #vacate(webhook: Webhook): void {
     this.#schedule.release(webhook);
-    for (const { ref, begin, leave } of this.#firsts.get(webhook.ref.webhookId) ?? []) {
-      if (!this.#beginFirst(ref, begin)) break;
-      leave(true);
-    }
+    const firsts = this.#firsts.get(webhook.ref.webhookId) ?? [];
+    for (let [first] = firsts; first && this.#beginFirst(first.ref, first.begin); [first] = firsts) first.leave(true);
     if (this.#schedule.mayClaim(webhook, performance.now())) this.#claim();
   }
 }

@@ -65,6 +65,11 @@ const checkEndpoint = objectOf(
     schema(param, schema) {
       if (!isObject(schema) || schema.type !== 'object')
         refuseOption(param, "must be a JSON schema with type: 'object'");
+      try {
+        JSON.stringify(schema);
+      } catch {
+        refuseOption(param, 'must be JSON, which holds no bigint and nothing that contains itself');
+      }
       const reference = ['$ref', '$dynamicRef'].find((keyword) => has(keyword, schema));
       if (reference) refuseOption(param, `must have no ${reference}: write what it refers to in its place`);
       if (has('$id', schema)) refuseOption(param, 'must have no $id: leave it out');

@@ -18,7 +18,7 @@ import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { Principal } from '../options/principal.ts';
 import { noClient } from '../outbound/deadline.ts';
-import { PendingWork } from '../pending-work.ts';
+import { InFlight, PendingWork } from '../pending-work.ts';
 import { oneAnswer, requestAdmission, requireAllowedModel, settle } from '../proxy/admission.ts';
 import { failure } from '../proxy/failure.ts';
 import type { Upstream } from '../proxy/upstream.ts';
@@ -105,9 +105,9 @@ export class Sockets {
   readonly #shapes: Readonly<Record<SocketEndpoint['path'], BodyShape>>;
   readonly #pingInterval: number;
   readonly #limits: SocketLimits;
-  readonly #open = new Set<Bridge>();
+  readonly #open = new InFlight<Bridge>();
   /** Ends the opening of a socket at an upstream, of each that is being opened. */
-  readonly #opening = new Set<() => void>();
+  readonly #opening = new InFlight<() => void>();
   /** Handshakes and sockets. */
   readonly #underWay = new PendingWork();
   /** What takes the handshakes of a server away again, of each that was attached. */
@@ -166,7 +166,7 @@ export class Sockets {
    */
   async drain(maxWait: number): Promise<void> {
     this.#isClosing = true;
-    for (const stop of [...this.#opening]) stop();
+    for (const stop of this.#opening) stop();
     for (const bridge of this.#open) bridge.closeWhenIdle(closeCode.goingAway, 'shutting_down');
     await this.#underWay.done(maxWait);
     for (const bridge of this.#open) bridge.fail(failure('shutting_down'), closeCode.goingAway);

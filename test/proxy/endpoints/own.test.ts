@@ -442,6 +442,8 @@ describe('the option endpoints', () => {
   after(() => database.giveBack(true));
 
   const row = { path: '/v1/classify', schema: object };
+  const tree = { type: 'object', properties: {} };
+  tree.properties = { child: tree };
   const refused: [param: string, endpoints: unknown, says: RegExp][] = [
     ['endpoints', row, /must be a list/],
     ['endpoints[0].path', [{ schema: object }], /must be a path below \/v1/],
@@ -467,6 +469,8 @@ describe('the option endpoints', () => {
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', required: 'a' } }], /is not a valid JSON schema/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', required: 'a' } }], /schema\/required must be array/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', $id: 'x' } }], /\$id: leave it out/],
+    ['endpoints[0].schema', [{ ...row, schema: tree }], /nothing that contains itself/],
+    ['endpoints[0].schema', [{ ...row, schema: { type: 'object', maxProperties: 9n } }], /no bigint/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', properties: { a: { $ref: '#/x' } } } }], /\$ref/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', $async: true } }], /is not a valid JSON schema/],
     ['endpoints[0].schema', [{ ...row, schema: { type: 'object', $dynamicRef: '#/x' } }], /\$dynamicRef/],
