@@ -73,7 +73,7 @@ async function quickest(ask: () => Promise<unknown>): Promise<number> {
 }
 
 describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
-  this.timeout(120_000);
+  this.timeout(600_000);
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let deliveries: ReturnType<typeof createDeliveryModel>;
   let history: ReturnType<typeof createDeliveryHistory>;

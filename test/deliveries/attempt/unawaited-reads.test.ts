@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
+import { isUnavailable } from '../../../src/mongo/unavailable.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { openDeliveries } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
@@ -40,7 +41,8 @@ describe('A read that fails while no code waits for it', () => {
     await failing('alwaysOn', { failCommands: ['aggregate'], errorCode: 11_600 });
     const { count } = recoverable();
     const error = await count({ ...wanted, until: new Date() }, 10).catch((reason: unknown) => reason);
-    expect(error).to.include({ code: 11_600 });
+    // of a busy machine, that nothing was answered in time
+    expect(isUnavailable(error), String(error)).to.equal(true);
     await new Promise((resolve) => setImmediate(resolve));
   });
 
