@@ -265,7 +265,7 @@ export class Bridge {
   }
 
   /** Closes both sides when no response is under way any more. */
-  closeWhenIdle(code: number, reason: string): void {
+  closeWhenIdle(code: number, reason: Buffer | string): void {
     this.#closing ??= { code, reason };
     this.#closeIfIdle();
   }
@@ -364,11 +364,11 @@ export class Bridge {
       this.#finish();
       return;
     }
-    this.#closing ??= { code: isSendable(code) ? code : closeCode.goingAway, reason };
     // what is under way is charged by the upstream's own usage: its end is awaited
-    if (code === 1006) this.#closeIfIdle();
-    // what it has sent before its close frame is passed on
-    else void this.#fromClient.handled().then(() => this.#closeIfIdle());
+    const close = (): void => this.closeWhenIdle(isSendable(code) ? code : closeCode.goingAway, reason);
+    if (code === 1006) close();
+    // what it has sent before its close frame is passed on, and begins what it asks for
+    else void this.#fromClient.handled().then(close);
   }
 
   #upstreamClosed(upstream: CountedSocket, code: number, reason: Buffer | string): void {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
 import type { UsageRecord } from '../../src/index.ts';
@@ -339,13 +340,15 @@ describe('a WebSocket that ends', () => {
 
   it('normally has passed on all that its client has sent before, although it is still being checked', async () => {
     const { upstream } = scene;
+    let clientClosed: Promise<unknown> | undefined;
     const slow = await startSockets(
       upstream,
       {
         storedObjects: {
           ...noStoredObjects,
           async find({ id, kind, userId }) {
-            await untilRead();
+            // meanwhile the gateway reads the close frame, which comes in one chunk with the messages
+            await Promise.race([clientClosed, sleep(1_000)]);
             return { id, kind, userId, upstream: 'up', model: null };
           },
         },
@@ -353,12 +356,16 @@ describe('a WebSocket that ends', () => {
       {},
     );
     const client = await SocketClient.open(`${slow.url}/realtime?model=m`, 'key');
+    clientClosed = once(client.socket, 'close');
     const content = [{ type: 'input_file', file_id: 'file-1' }];
+    const connection = connectionOf(client.socket);
+    connection.cork();
     client.send({ type: 'conversation.item.create', item: { type: 'message', role: 'user', content } });
     for (let n = 1; n <= 20; n += 1)
       client.send({ type: 'input_audio_buffer.append', audio: 'QUJD', event_id: `e${n}` });
     const closed = once(upstream.socket, 'close');
     client.socket.close(1000, 'bye');
+    connection.uncork();
     const [code, reason] = await closed;
     expect([code, String(reason)]).to.deep.equal([1000, 'bye']);
     expect(upstream.events.map(({ event_id }) => event_id)).to.deep.equal([
