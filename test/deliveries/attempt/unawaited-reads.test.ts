@@ -40,8 +40,7 @@ describe('A read that fails while no code waits for it', () => {
     await failing('alwaysOn', { failCommands: ['aggregate'], errorCode: 11_600 });
     const { count } = recoverable();
     const error = await count({ ...wanted, until: new Date() }, 10).catch((reason: unknown) => reason);
-    // 11600, or on a busy machine that the database has not answered in time
-    expect(error).to.be.an.instanceOf(Error);
+    expect(error).to.include({ code: 11_600 });
     await new Promise((resolve) => setImmediate(resolve));
   });
 
