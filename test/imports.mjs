@@ -111,7 +111,6 @@ export const known = {
   'how a gateway is joined, or what it does to its own measurements': [
     'deploy/deploy',
     'deploy/metrics',
-    'gateway/database/database-away.long',
     'gateway/database/idle',
     'gateway/mounting/operation-table',
     'http/openapi-routes',

@@ -3,13 +3,12 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
-import type { AccountDocument } from '../../../src/accounting/model.ts';
-import { newId } from '../../../src/ids.ts';
 import { scopes } from '../../../src/index.ts';
 import { CommandProcess } from '../../cli/command.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import * as breakable from '../../support/database/breakable-database.ts';
 import { createGateway, newSecretKey, type TestOptions } from '../../support/gateway.ts';
+import { newId } from '../../support/ids.ts';
 import { listen } from '../../support/listen.ts';
 import { recordingLogger } from '../../support/logger.ts';
 import { measureAgain } from '../../support/measure-again.ts';
@@ -22,6 +21,9 @@ import { json, ScriptedUpstream } from '../../support/upstream.ts';
 const question = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
 const payment = { payment_id: 'pay_1', amount: 1, currency: 'usd', credits_added: 1, user_id: 'usr_1' };
 const event = { type: 'payment.completed', userId: 'usr_1', data: payment } as const;
+/** What the database has of an account's credits, in millionths. */
+type CreditAccount = { _id: string; balance: number; reservations?: { taken: number; charged: number }[] };
+
 /** Of every webhook here. */
 const secret = `whsec_${randomBytes(24).toString('base64')}`;
 /** Micro-credits in a credit, and the tokens that a price is for. */
@@ -118,7 +120,7 @@ async function startGateway(collectionPrefix: string, options: TestOptions = {})
   await gateway.start();
   const { url, close } = await listen(express().use(gateway.router));
   ends.push(close);
-  const collection = (name: string) => beside.collection<AccountDocument>(collectionPrefix + name);
+  const collection = (name: string) => beside.collection<CreditAccount>(collectionPrefix + name);
   const request = (path: string, key = mainKey, body?: object) => call(url + path, key, body);
   /** Calls that were answered. */
   let answered = 0;
