@@ -21,6 +21,7 @@ const messageId = 'messaging.message.id';
 const account = 'model_gateway.account.id';
 const requestId = 'model_gateway.request.id';
 const answerStatus = 'http.response.status_code';
+const version = readVersion();
 
 function failureType(error: unknown): string {
   const code = (error as { readonly code?: unknown } | null | undefined)?.code;
@@ -248,7 +249,6 @@ export class UpstreamSpan {
 
 /** The gateway's tracer of the SDK that is registered now; `undefined` where there is none, so that nothing is made for it. */
 function activeTracer(): Tracer | undefined {
-  const version = readVersion();
   const provider = trace.getTracerProvider();
   const name = 'express-model-gateway';
   // a provider without an SDK would give spans that do nothing, but cost more than the question
