@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
 import type { Principal } from '../../src/index.ts';
+import { whileClockStands } from '../support/clock.ts';
 import { until } from '../support/until.ts';
 import { untilRead } from '../support/until-read.ts';
 import { answerResponse, respond, SocketUpstream } from './socket-upstream.ts';
@@ -77,29 +78,34 @@ describe('what an account may use over a WebSocket', () => {
       responses: 2,
     },
   ]) {
-    it(`is a number of requests in a minute at ${path}: over the limit, the client is told when to go on, and keeps the socket`, async () => {
-      const userId = `usr_limited_${last}`;
-      const key = await gateway.newKey({ userId });
-      await gateway.gateway.credits?.topUp({ userId, credits: 1_000, reference: last });
-      upstream.onEvent = ({ model }, socket) => void (model ? answerResponse(socket, model) : respond(socket));
-      const client = await SocketClient.open(`${gateway.url}${path}`, key);
-      // the handshake is a request, with which the first response of a realtime session is admitted
-      for (let count = 1; count <= responses; count += 1) {
-        client.send(create);
-        await client.event(last, count);
-      }
-      for (let count = 1; count <= 2; count += 1) {
-        client.send({ ...create, event_id: `over_${count}` });
-        const { status, headers, error } = await client.event('error', count);
-        expect(status).to.equal(429);
-        expect(error).to.include({ code: 'rate_limit_exceeded', type: 'rate_limit_error', event_id: `over_${count}` });
-        expect(Number(headers['retry-after'])).to.be.above(0);
-      }
-      expect(client.closed).to.equal(undefined);
-      expect(upstream.received).to.have.length(responses);
-      client.socket.close();
-      await client.whenClosed();
-    });
+    it(`is a number of requests in a minute at ${path}: over the limit, the client is told when to go on, and keeps the socket`, () =>
+      whileClockStands(async () => {
+        const userId = `usr_limited_${last}`;
+        const key = await gateway.newKey({ userId });
+        await gateway.gateway.credits?.topUp({ userId, credits: 1_000, reference: last });
+        upstream.onEvent = ({ model }, socket) => void (model ? answerResponse(socket, model) : respond(socket));
+        const client = await SocketClient.open(`${gateway.url}${path}`, key);
+        // the handshake is a request, with which the first response of a realtime session is admitted
+        for (let count = 1; count <= responses; count += 1) {
+          client.send(create);
+          await client.event(last, count);
+        }
+        for (let count = 1; count <= 2; count += 1) {
+          client.send({ ...create, event_id: `over_${count}` });
+          const { status, headers, error } = await client.event('error', count);
+          expect(status).to.equal(429);
+          expect(error).to.include({
+            code: 'rate_limit_exceeded',
+            type: 'rate_limit_error',
+            event_id: `over_${count}`,
+          });
+          expect(Number(headers['retry-after'])).to.be.above(0);
+        }
+        expect(client.closed).to.equal(undefined);
+        expect(upstream.received).to.have.length(responses);
+        client.socket.close();
+        await client.whenClosed();
+      }));
   }
 
   it('is nothing without credits on a socket of responses, which goes on when there are some', async () => {

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { whileClockStands } from '../support/clock.ts';
 import { until } from '../support/until.ts';
 import { respond, SocketUpstream } from './socket-upstream.ts';
 import { SocketClient, type SocketGateway, startSocketGateway } from './support.ts';
@@ -99,23 +100,24 @@ describe('what is reserved for a response of a realtime session', () => {
     await leave(client);
   });
 
-  it('counts as no request beside that of the handshake, also where it was refused at first', async () => {
-    const { key, topUp } = await account(500, '_limited');
-    upstream.onEvent = ({ type }, socket) => type === 'response.create' && respond(socket);
-    const client = await open(key);
-    client.send(longItem);
-    client.send(create('poor'));
-    expect((await client.event('error')).error.event_id).to.equal('poor');
-    await topUp(100_000, 'second');
-    for (const count of [1, 2]) {
-      client.send(create(`rich_${count}`));
-      await client.event('response.done', count);
-    }
-    client.send(create('more'));
-    expect((await client.event('error', 2)).error).to.include({ code: 'rate_limit_exceeded', event_id: 'more' });
-    expect(created()).to.deep.equal(['rich_1', 'rich_2']);
-    await leave(client);
-  });
+  it('counts as no request beside that of the handshake, also where it was refused at first', () =>
+    whileClockStands(async () => {
+      const { key, topUp } = await account(500, '_limited');
+      upstream.onEvent = ({ type }, socket) => type === 'response.create' && respond(socket);
+      const client = await open(key);
+      client.send(longItem);
+      client.send(create('poor'));
+      expect((await client.event('error')).error.event_id).to.equal('poor');
+      await topUp(100_000, 'second');
+      for (const count of [1, 2]) {
+        client.send(create(`rich_${count}`));
+        await client.event('response.done', count);
+      }
+      client.send(create('more'));
+      expect((await client.event('error', 2)).error).to.include({ code: 'rate_limit_exceeded', event_id: 'more' });
+      expect(created()).to.deep.equal(['rich_1', 'rich_2']);
+      await leave(client);
+    }));
 
   describe('for its output', () => {
     /** A session that its upstream says to have. */

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { UsageRecord } from '../../src/index.ts';
+import { whileClockStands } from '../support/clock.ts';
 import { until } from '../support/until.ts';
 import { answer, type HttpRequest, SocketUpstream } from './socket-upstream.ts';
 import { refusalOf, SocketClient, type SocketGateway, startSocketGateway } from './support.ts';
@@ -263,28 +264,27 @@ describe('a translation session', () => {
   });
 
   describe('is charged in parts of a minute,', () => {
-    it('of which each is a request, the first that of the handshake: over a limit, sound is refused until it may go on', async () => {
-      const { key, balance } = await account(100, '_limited');
-      // the limit counts by the minute, and what follows must be in one
-      await until(() => Date.now() % 60_000 < 45_000);
-      const client = await open(key);
-      for (const seconds of [40, 30, 60]) client.send(append(seconds));
-      await upstream.got(3);
-      client.send(append(1, 'over'));
-      const { status, headers, error } = await client.event('error');
-      expect([status, error.code, error.event_id]).to.deep.equal([429, 'rate_limit_exceeded', 'over']);
-      expect(Number(headers['retry-after'])).to.be.above(0);
-      client.send(append(1, 'again'));
-      client.send(close);
-      await upstream.got(4);
-      say(closed);
-      await client.event('session.closed');
-      expect(client.events.filter(({ type }) => type === 'error')).to.have.length(1);
-      expect(upstream.events.map(({ type }) => type)).to.deep.equal([...Array(3).fill(append(0).type), close.type]);
-      expect(gateway.usage.map(({ seconds }) => seconds)).to.deep.equal([70, 60]);
-      await until(async () => (await balance()) === 98.7);
-      await leave(client);
-    });
+    it('of which each is a request, the first that of the handshake: over a limit, sound is refused until it may go on', () =>
+      whileClockStands(async () => {
+        const { key, balance } = await account(100, '_limited');
+        const client = await open(key);
+        for (const seconds of [40, 30, 60]) client.send(append(seconds));
+        await upstream.got(3);
+        client.send(append(1, 'over'));
+        const { status, headers, error } = await client.event('error');
+        expect([status, error.code, error.event_id]).to.deep.equal([429, 'rate_limit_exceeded', 'over']);
+        expect(Number(headers['retry-after'])).to.be.above(0);
+        client.send(append(1, 'again'));
+        client.send(close);
+        await upstream.got(4);
+        say(closed);
+        await client.event('session.closed');
+        expect(client.events.filter(({ type }) => type === 'error')).to.have.length(1);
+        expect(upstream.events.map(({ type }) => type)).to.deep.equal([...Array(3).fill(append(0).type), close.type]);
+        expect(gateway.usage.map(({ seconds }) => seconds)).to.deep.equal([70, 60]);
+        await until(async () => (await balance()) === 98.7);
+        await leave(client);
+      }));
 
     it('and of what comes down late, no second twice', async () => {
       const { key } = await account();

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import OpenAI, { toFile } from 'openai';
 import { hardenServer, type ModelGatewayOptions } from '../../src/index.ts';
+import { whileClockStands } from '../support/clock.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { listenOn, nobody } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
@@ -317,18 +318,19 @@ describe('what upstreams keep, where something goes wrong', () => {
     expect(chat.id).to.match(/^chatcmpl-/);
   });
 
-  it('is limited in requests also where it is ended, before the database is searched', async () => {
-    scene = await startScene({ limits: { perUser: { requestsPerMinute: 3 } } });
-    const { client, provider } = scene;
-    const begin = { bytes: 1, filename: 'b', mime_type: 'text/plain', purpose: 'user_data' } as const;
-    const { id } = await client.uploads.create(begin);
-    const before = provider.seen.length;
-    const cancels = await Promise.allSettled(Array.from({ length: 10 }, () => client.uploads.cancel(id)));
-    expect(cancels.filter(({ status }) => status === 'fulfilled')).to.have.length(2);
-    expect(provider.seen.length - before).to.equal(2);
-    const named = client.vectorStores.create({ file_ids: ['file-nobodys'] });
-    expect((await failure(named)).code).to.equal('rate_limit_exceeded');
-  });
+  it('is limited in requests also where it is ended, before the database is searched', () =>
+    whileClockStands(async () => {
+      scene = await startScene({ limits: { perUser: { requestsPerMinute: 3 } } });
+      const { client, provider } = scene;
+      const begin = { bytes: 1, filename: 'b', mime_type: 'text/plain', purpose: 'user_data' } as const;
+      const { id } = await client.uploads.create(begin);
+      const before = provider.seen.length;
+      const cancels = await Promise.allSettled(Array.from({ length: 10 }, () => client.uploads.cancel(id)));
+      expect(cancels.filter(({ status }) => status === 'fulfilled')).to.have.length(2);
+      expect(provider.seen.length - before).to.equal(2);
+      const named = client.vectorStores.create({ file_ids: ['file-nobodys'] });
+      expect((await failure(named)).code).to.equal('rate_limit_exceeded');
+    }));
 
   it('is not asked for where it is refused, of a client that expects to be asked', async () => {
     scene = await startScene();

@@ -2,6 +2,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { expect } from 'chai';
 import type { ModelGatewayOptions } from '../../../src/index.ts';
 import { recordings, sent } from '../../proxy/messages/recorded.ts';
+import { whileClockStands } from '../../support/clock.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 import { chunks, json, ScriptedUpstream } from '../../support/upstream.ts';
@@ -133,14 +134,15 @@ describe('messages of an account with credits', () => {
     expect(await send('5m')).to.include({ id: 'msg_1' });
   });
 
-  it('are refused beyond a limit, and their client reads when it may go on', async () => {
-    upstream.script = json(200, message);
-    const first = await client.messages.create({ ...ask, model: 'claude' }).withResponse();
-    expect(first.response.headers.get('anthropic-ratelimit-requests-remaining')).to.equal('1');
-    await client.messages.create({ ...ask, model: 'claude' });
-    const error = await client.messages.create({ ...ask, model: 'claude' }).catch((thrown) => thrown);
-    expect(error).to.be.instanceOf(Anthropic.RateLimitError).with.property('type', 'rate_limit_error');
-    expect(error.headers.get('retry-after')).to.match(/^\d+$/);
-    expect(error.headers.get('anthropic-ratelimit-requests-reset')).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/);
-  });
+  it('are refused beyond a limit, and their client reads when it may go on', () =>
+    whileClockStands(async () => {
+      upstream.script = json(200, message);
+      const first = await client.messages.create({ ...ask, model: 'claude' }).withResponse();
+      expect(first.response.headers.get('anthropic-ratelimit-requests-remaining')).to.equal('1');
+      await client.messages.create({ ...ask, model: 'claude' });
+      const error = await client.messages.create({ ...ask, model: 'claude' }).catch((thrown) => thrown);
+      expect(error).to.be.instanceOf(Anthropic.RateLimitError).with.property('type', 'rate_limit_error');
+      expect(error.headers.get('retry-after')).to.match(/^\d+$/);
+      expect(error.headers.get('anthropic-ratelimit-requests-reset')).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/);
+    }));
 });
