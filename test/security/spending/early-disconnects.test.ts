@@ -47,6 +47,8 @@ interface Left {
   /** Whether the upstream could finish. */
   readonly finished: boolean;
   readonly requests: number;
+  /** From the call to its record: a model writes 100 tokens in a second at most. Milliseconds. */
+  readonly took: number;
 }
 
 interface Leaving {
@@ -81,6 +83,7 @@ async function leave({
     [watchClient],
   );
   try {
+    const startedAt = performance.now();
     const leaving = new AbortController();
     const response = fetch(server.baseUrl + path, {
       method: 'POST',
@@ -104,7 +107,8 @@ async function leave({
     const leftAt = performance.now();
     const finished = await upstream.last.closed;
     const upstreamMs = performance.now() - leftAt;
-    return { record: await told, upstreamMs, finished, requests: upstream.requests.length };
+    const record = await told;
+    return { record, upstreamMs, finished, requests: upstream.requests.length, took: performance.now() - startedAt };
   } finally {
     await server.close();
     await upstream.close();
@@ -117,8 +121,7 @@ const atOnce = 900;
 const stream = { stream: true };
 const short = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}';
 
-describe('a client that disconnects to pay less', function () {
-  this.timeout(30_000);
+describe('a client that disconnects to pay less', () => {
   it('is charged the reported usage when it disconnects after the last text and before the usage', async () => {
     const { record } = await leave({
       body: stream,
@@ -159,34 +162,37 @@ describe('a client that disconnects to pay less', function () {
   it('pays for reasoning that is shown, and for tool calls, by their length', async () => {
     const thought = 'thinking '.repeat(200);
     const call = [{ index: 0, id: 'call_1', type: 'function', function: { name: 'f', arguments: 'x'.repeat(900) } }];
+    // the limit, too: the silence of a busy machine adds nothing
+    const tokens = Math.ceil((thought.length + 'f'.length + 900) / 3);
     const { record } = await leave({
-      body: stream,
+      body: { ...stream, max_completion_tokens: tokens },
       script: timed(
         event({ choices: [{ index: 0, delta: { role: 'assistant', reasoning_content: thought } }] }),
         event({ choices: [{ index: 0, delta: { tool_calls: call } }] }),
       ),
       after: 'xxx"',
     });
-    expect(record.outputTokens).to.equal(Math.ceil((thought.length + 'f'.length + 900) / 3));
+    expect(record.outputTokens).to.equal(tokens);
   });
   it('pays for the time in which a model reasons and shows nothing, within the limit of its request', async () => {
     const script = timed(1_200, delta('a'));
     const unlimited = await leave({ body: stream, script, after: 'content' });
-    expect(unlimited.record.outputTokens).to.be.within(120, 400);
+    expect(unlimited.record.outputTokens).to.be.within(120, 1 + unlimited.took / 10);
     const limited = await leave({ body: { ...stream, max_completion_tokens: 50 }, script, after: 'content' });
     expect(limited.record.outputTokens).to.equal(50);
   });
   it('pays for the time that its upstream has worked on an answer without a stream', async () => {
-    const { record, upstreamMs } = await leave({ script: hang, after: 1_200 });
+    const { record, upstreamMs, took } = await leave({ script: hang, after: 1_200 });
     expect(record).to.include({ estimated: true, ending: 'client_left' });
-    expect(record.outputTokens).to.be.within(120, 400);
+    expect(record.outputTokens).to.be.within(120, took / 10);
     expect(upstreamMs).to.be.below(atOnce);
   });
   it('pays for the text of a completion that it saw', async () => {
     const text = 'ü'.repeat(300);
     const { record } = await leave({
       path: '/completions',
-      body: stream,
+      // the silence of a busy machine adds nothing
+      body: { ...stream, max_tokens: 200 },
       script: timed(event({ choices: [{ index: 0, text, finish_reason: null }] })),
       after: 'ü"',
     });
