@@ -5,8 +5,7 @@ import { watchedDatabase } from '../support/commands.ts';
 import { createGateway } from '../support/gateway.ts';
 import { payment, rejection } from './harness.ts';
 
-describe('A publication whose subscriber lookup takes too long', function () {
-  this.timeout(60_000);
+describe('A publication whose subscriber lookup takes too long', () => {
   const appName = `given-up-${process.pid}`;
   /** Longer than a publication waits, even if the process stands still for a second. Milliseconds. */
   const blockTimeMS = 5_000;

@@ -31,9 +31,7 @@ const options = `{
   logger: { error() {}, warn() {}, info() {} },
 }`;
 
-describe('A process that loads the package', function () {
-  this.timeout(60_000);
-
+describe('A process that loads the package', () => {
   for (const name of ['express-model-gateway', 'express-model-gateway/receiver']) {
     for (const [way, load] of [
       ['import', `await import('${name}')`],

@@ -66,7 +66,8 @@ describe('The recorded time of an attempt', () => {
   it('is when its request was sent, however long the database took to answer its claim', async () => {
     gateway = await startDeliveryServices(connection, webhooks);
     const { id } = await gateway.publishStored(payment);
-    const blockTimeMS = 200;
+    // half of it is time enough for a busy machine
+    const blockTimeMS = 2_000;
     const data = { namespace: `${connection.name}.gateway_deliveries`, failCommands: ['find'], blockConnection: true };
     const admin = connection.getClient().db('admin');
     await admin.command({ configureFailPoint: 'failCommand', mode: 'alwaysOn', data: { ...data, blockTimeMS } });
@@ -98,7 +99,7 @@ describe('The recorded time of an attempt', () => {
       });
       // a process that works has read the clock
       await manual.clock.now();
-      const wait = 500;
+      const wait = 2_000;
       const answer = network.inject({ action: 'hold', way: 'down' });
       const claiming = manual.claim('usr_1', 'dlv_1');
       // how long the answer is held

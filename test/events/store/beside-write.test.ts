@@ -17,8 +17,7 @@ interface StoredEvent {
 
 const { userId, type } = payment;
 
-describe('A publication by a process that has lately found the subscribers', function () {
-  this.timeout(60_000);
+describe('A publication by a process that has lately found the subscribers', () => {
   const appName = `beside-${process.pid}`;
   const secretKeys = [newSecretKey()];
   let database: Awaited<ReturnType<typeof watchedDatabase>>;

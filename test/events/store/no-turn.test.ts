@@ -14,8 +14,7 @@ const slow = 2_500;
 /** A publication waits 1,750 ms for its turn, so it must begin within this time after the first of them. Milliseconds. */
 const soonEnough = 500;
 
-describe('A publication that waits too long for its turn to be written', function () {
-  this.timeout(30_000);
+describe('A publication that waits too long for its turn to be written', () => {
   const appName = `no-turn-${process.pid}`;
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let connection: Connection;

@@ -106,8 +106,7 @@ describe('a form that parsers of forms read differently', () => {
 
 describe('a form that is accepted', () => {
   let judges: readonly Judge[];
-  before(async function () {
-    this.timeout(120_000);
+  before(async () => {
     const started = await startJudges();
     judges = started.judges;
     for (const { reason } of started.missing) console.log(`      not asked, for this machine has it not: ${reason}`);
@@ -140,8 +139,7 @@ describe('a form that is accepted', () => {
     });
   }
 
-  it('has the same fields for busboy, undici, Go and werkzeug, whatever mutation it comes from', async function () {
-    this.timeout(120_000);
+  it('has the same fields for busboy, undici, Go and werkzeug, whatever mutation it comes from', async () => {
     let taken = 0;
     await fc.assert(
       fc.asyncProperty(mutatedForms, async (form) => {

@@ -15,8 +15,7 @@ const first = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
 const rest =
   'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}\n\ndata: [DONE]\n\n';
 
-describe('a gateway that closes', function () {
-  this.timeout(60_000);
+describe('a gateway that closes', () => {
   let upstream: ScriptedUpstream;
   let connection: Connection;
   let gateway: ModelGateway;

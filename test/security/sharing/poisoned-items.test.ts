@@ -32,8 +32,7 @@ const huge = 'x'.repeat(17 * 1_048_576);
 /** A text that the database takes for an operator. */
 const operator = { $ne: 'x' } as unknown as string;
 
-describe('An item that the database cannot take does not block the others:', function () {
-  this.timeout(60_000);
+describe('An item that the database cannot take does not block the others:', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let connection: Connection;
   let logged: { message: string; [field: string]: unknown }[];
