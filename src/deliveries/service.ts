@@ -13,7 +13,7 @@ import type { ResolvedOptions } from '../options/options.ts';
 import { PendingWork } from '../pending-work.ts';
 import type { TargetLookUp } from '../webhooks/webhook.ts';
 import { Attempts, createAttemptWait } from './attempt.ts';
-import { type AttemptListeners, Claims } from './claims.ts';
+import { type AttemptListeners, Claims, type ClaimsDeps } from './claims.ts';
 import { createDue, createUnfinishedEvents, type Due, type DueDeps } from './due.ts';
 import { createDueAttempts } from './due-reads.ts';
 import { createEventStatuses } from './event-statuses.ts';
@@ -58,7 +58,7 @@ export interface DeliveryServiceDeps extends Partial<AttemptListeners>, Pick<Due
     Pick<DueDeps, 'sweepInterval' | 'changeStreams' | 'logger'> &
     Pick<ResolvedOptions['deliveries'], 'attemptTimeout' | 'retentionDays'> &
     Pick<ResolvedOptions, 'collectionPrefix'> &
-    Partial<Pick<ResolvedOptions, 'tracing'>>;
+    Partial<Pick<ResolvedOptions, 'tracing'> & Pick<ClaimsDeps, 'lease' | 'storeAfter'>>;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;
   /** @default none */
@@ -91,10 +91,10 @@ function createParts(deps: DeliveryServiceDeps) {
   const lookAhead = 2 * options.sweepInterval;
   const jobs = createJobs({ ...options, connection: deps.connection, owner, lookAhead });
   const shared = {
-    ...{ onAttempt() {}, onFailed() {}, onEnded() {} },
+    ...{ onAttempt() {}, onFailed() {}, onEnded() {}, lease },
     ...deps,
     ...options,
-    ...{ owner, lease, renewInterval, pendingWork, jobs, send },
+    ...{ owner, renewInterval, pendingWork, jobs, send },
     retention: options.retentionDays * 86_400_000,
     closed: closed.signal,
     sendRates: createSendRates(deps.sendRates),
@@ -155,7 +155,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
     /** Makes the deliveries of events. */
     fanOut: { prepare: fanOut.prepare.bind(fanOut), wake: due.onEvent } satisfies FanOuts,
     /** How long this process holds an event that it fans out. Milliseconds. */
-    lease,
+    lease: deps.options.lease ?? lease,
     /** The states of events, from their deliveries. */
     eventStatuses: createEventStatuses(deliveries, events),
     history: parts.history,

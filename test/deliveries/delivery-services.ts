@@ -72,10 +72,20 @@ export interface ServiceChoices {
   readonly sweepInterval?: number;
   /** How long an attempt waits for a place or for room. Milliseconds. @default 1_000 */
   readonly maxWait?: number;
+  /** How long this process holds an event or an attempt. Milliseconds. @default 4_500 */
+  readonly lease?: number;
+  /** After this time, a first attempt that has not ended is stored. Milliseconds. @default 250 */
+  readonly storeAfter?: number;
   readonly changeStreams?: boolean;
   readonly retentionDays?: number;
   readonly logger?: Logger;
 }
+
+/**
+ * As long as a test may take: what begins in memory stays there, however slow the machine is, so that what is stored instead
+ * is so for want of room alone. Milliseconds.
+ */
+export const unhurried = { maxWait: 180_000, lease: 180_000, storeAfter: 180_000 } as const;
 
 /** The options of deliveries, as quick as tests are. */
 export function deliveryOptions(choices: ServiceChoices = {}) {

@@ -49,7 +49,7 @@ export async function startReceiver(...script: Answer[]) {
       script_ = next;
     },
     /** Resolves when so many requests have come. */
-    async count(n: number, within = 30_000): Promise<Received[]> {
+    async count(n: number, within = 150_000): Promise<Received[]> {
       await new Promise<void>((resolve, reject) => {
         const timer = setTimeout(() => {
           reject(new Error(`only ${received.length} of ${n} requests came within ${within} ms`));
