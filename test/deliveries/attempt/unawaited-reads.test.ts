@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { freshUri } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 import { openDeliveries } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
@@ -11,13 +12,13 @@ describe('A read that fails while no code waits for it', () => {
   let connection: Connection;
   let listeners: NodeJS.UnhandledRejectionListener[];
 
-  function failing(mode: 'off' | 'alwaysOn', data: object = {}): Promise<unknown> {
+  function failing(mode: 'off' | 'alwaysOn' | { skip: number }, data: object = {}): Promise<unknown> {
     const command = { configureFailPoint: 'failCommand', mode, data: { appName, ...data } };
     return connection.getClient().db('admin').command(command);
   }
 
   before(async () => {
-    connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
+    connection = await mongoose.createConnection(freshUri(), { appName, monitorCommands: true }).asPromise();
     listeners = process.listeners('unhandledRejection');
     process.removeAllListeners('unhandledRejection').on('unhandledRejection', note);
   });
@@ -37,10 +38,15 @@ describe('A read that fails while no code waits for it', () => {
     await Promise.all([deliveries.createIndexes(), connection.createCollection('gateway_events')]);
     const since = new Date(Date.now() - 60_000);
     const wanted = { userId: 'usr_1', webhookId: 'wh_1', states: ['failed', 'skipped'] as const, since };
-    await failing('alwaysOn', { failCommands: ['aggregate'], errorCode: 11_600 });
+    const failed: string[] = [];
+    connection.getClient().on('commandFailed', ({ commandName }) => failed.push(commandName));
+    // after the read of the types, both counts fail: with a code that neither the driver nor a monitor's answer is waited for
+    await failing({ skip: 1 }, { failCommands: ['aggregate'], errorCode: 11_601 });
     const { count } = recoverable();
     const error = await count({ ...wanted, until: new Date() }, 10).catch((reason: unknown) => reason);
-    expect(error).to.include({ code: 11_600 });
+    expect(error).to.include({ code: 11_601 });
+    await until(() => failed.length === 2);
+    expect(failed).to.deep.equal(['aggregate', 'aggregate']);
     await new Promise((resolve) => setImmediate(resolve));
   });
 
