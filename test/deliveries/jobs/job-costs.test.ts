@@ -9,8 +9,28 @@ import {
   fakeWebhooks,
   payment,
   startDeliveryServices,
+  unhurried,
 } from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
+
+/**
+ * Does this while the clocks stand, and timers of a second do not end, so that all of it falls into one second, however long it
+ * takes.
+ */
+async function inOneSecond<T>(work: () => Promise<T>): Promise<T> {
+  const { setTimeout } = globalThis;
+  const start = (end: (...args: unknown[]) => void, delay = 0, ...args: unknown[]) =>
+    setTimeout(end, delay === 1_000 ? 180_000 : delay, ...args);
+  const standing = [Date, performance].map((clock) => ({ clock, now: clock.now, at: clock.now() }));
+  try {
+    globalThis.setTimeout = Object.assign(start, setTimeout) as typeof setTimeout;
+    for (const { clock, at } of standing) clock.now = () => at;
+    return await work();
+  } finally {
+    globalThis.setTimeout = setTimeout;
+    for (const { clock, now } of standing) clock.now = now;
+  }
+}
 
 describe('The jobs of deliveries', () => {
   let connection: Connection;
@@ -25,13 +45,15 @@ describe('The jobs of deliveries', () => {
     webhooks = fakeWebhooks();
     receiver = await startReceiver();
     webhooks.add(receiver.url);
-    gateway = await startDeliveryServices(connection, webhooks, { retryDelays: [2_500] });
+    gateway = await startDeliveryServices(connection, webhooks, { retryDelays: [2_500], ...unhurried });
     await gateway.start();
     commands = new Map();
     connection.getClient().on('commandStarted', ({ commandName, command }) => {
       if (command[commandName] !== 'gateway_jobs' || !/findAndModify|update|delete|insert/.test(commandName)) return;
       // Agenda's looks find nothing most of the time
       if (commandName === 'findAndModify' && !command.upsert) return;
+      // nor do those for overdue jobs, which come as often as the test is long
+      if (commandName === 'delete' && command.deletes.some(({ q }: { q: object }) => '$expr' in q)) return;
       const name = commandName === 'findAndModify' ? 'upsert' : commandName;
       commands.set(name, (commands.get(name) ?? 0) + 1);
     });
@@ -50,20 +72,20 @@ describe('The jobs of deliveries', () => {
       (count) => count === 0,
     );
 
-  it('cost nothing when the first attempt begins at once and succeeds', async function () {
-    // an attempt that takes a quarter of a second is stored before its outcome
-    this.retries(3);
+  it('cost nothing when the first attempt begins at once and succeeds', async () => {
     const events = await publish(10);
     for (const { id } of events) await gateway.delivery(id, ended);
 
     expect([...commands]).to.deep.equal([]);
   });
 
-  it('cost a few writes for all retries of a second, however many there are', async function () {
-    // on a busy machine the attempts end in several seconds: the least of three bursts counts
-    this.retries(2);
+  it('cost a few writes for all retries of a second, however many there are', async () => {
     receiver.answers(...Array.from({ length: 30 }, () => 500), 200);
-    const events = await publish(30);
+    const events = await inOneSecond(async () => {
+      const published = await publish(30);
+      for (const { id } of published) await gateway.delivery(id, ({ attempts }) => attempts.length > 0);
+      return published;
+    });
     for (const { id } of events) await gateway.delivery(id, ended);
     await none();
 
