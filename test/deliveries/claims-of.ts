@@ -7,8 +7,8 @@ import { silentLogger } from '../support/logger.ts';
 /** Whom nobody needs to tell. */
 export const noListeners = { onAttempt() {}, onFailed() {}, onEnded() {} };
 
-/** What claims and attempts of a process share, with leases that are not renewed. Durations are milliseconds. */
-export function claimTerms(deliveries: DeliveryModel, owner = 'worker', lease = 9_000) {
+/** What claims and attempts of a process share, with leases that are not renewed, and outlast any test. Durations are milliseconds. */
+export function claimTerms(deliveries: DeliveryModel, owner = 'worker', lease = 600_000) {
   return {
     ...noListeners,
     deliveries,

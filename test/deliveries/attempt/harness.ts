@@ -13,7 +13,7 @@ import { noRateLimits } from '../delivery-services.ts';
 export interface Attempting extends Pick<AttemptDeps, 'target'>, Partial<Pick<AttemptDeps, 'body' | 'retryDelays'>> {
   /** @default 'worker' */
   readonly owner?: string;
-  /** Milliseconds. @default 9_000 */
+  /** Milliseconds. @default 600_000 */
   readonly lease?: number;
   /** Milliseconds. @default it does not renew */
   readonly renewInterval?: number;

@@ -28,15 +28,14 @@ describe('An outcome that arrives after the lease has lapsed', () => {
   after(() => database.drop());
 
   /** @param answer of the receiver to manual attempts */
-  const worker = (owner: string, lease = 9_000, answer: typeof ok | typeof failure = ok) => {
+  const worker = (owner: string, answer: typeof ok | typeof failure = ok) => {
     const onAttempt = ({ status }: { readonly status?: number }) => void told.push([owner, status]);
     const webhooks = fakeWebhooks();
     webhooks.add('http://127.0.0.1:9/');
     return {
-      scheduled: processes.claims(owner, lease, { onAttempt }),
+      scheduled: processes.claims(owner, undefined, { onAttempt }),
       manual: processes.manual({
         owner,
-        lease,
         onAttempt,
         // the request was sent before the process stood still
         send: async () => answer,
@@ -50,18 +49,20 @@ describe('An outcome that arrives after the lease has lapsed', () => {
     return { state, attempt, attempts: made, isFree: lease === null && claimableAt === undefined };
   }
 
-  async function untilClaimed<Claim>(claim: () => Promise<Claim | null>): Promise<Claim> {
-    for (;;) {
-      // one whose answer took longer than its lease fails, and is given back
-      const claimed = await claim().catch(() => null);
-      if (claimed) return claimed;
-    }
+  const stopped = () => worker('stopped');
+  /** A claim whose lease has lapsed since, however long that took. */
+  async function lapsed<Claim>(claiming: Promise<Claim | null>): Promise<Claim> {
+    const claim = (await claiming) ?? expect.fail('it was not claimed');
+    const past = new Date(0);
+    const isManual = { $ne: [{ $type: '$manual' }, 'missing'] };
+    const manual = { $cond: [isManual, { $mergeObjects: ['$manual', { until: past }] }, '$$REMOVE'] };
+    await deliveries.collection.updateOne({}, [{ $set: { claimableAt: past, manual } }]);
+    return claim;
   }
-  const stopped = () => worker('stopped', 500);
   /** Two claims of one attempt: that of a worker which was stopped, and that of whoever has taken it since. */
   async function twoClaims() {
-    const late = await untilClaimed(() => stopped().scheduled.claim(attempt));
-    const other = await untilClaimed(() => worker('other').scheduled.claim(attempt));
+    const late = await lapsed(stopped().scheduled.claim(attempt));
+    const other = (await worker('other').scheduled.claim(attempt)) ?? expect.fail('it was not claimed');
     return { late, other };
   }
 
@@ -103,8 +104,8 @@ describe('An outcome that arrives after the lease has lapsed', () => {
   });
 
   it('of a manual attempt is recorded beside a scheduled one that began since', async () => {
-    const manual = await untilClaimed(() => stopped().manual.claim('usr_1', 'dlv_1'));
-    const scheduled = await untilClaimed(() => worker('other').scheduled.claim(attempt));
+    const manual = await lapsed(stopped().manual.claim('usr_1', 'dlv_1'));
+    const scheduled = (await worker('other').scheduled.claim(attempt)) ?? expect.fail('it was not claimed');
     await stopped().manual.make(manual);
     expect(told).to.deep.equal([['stopped', 200]]);
     const { scheduled: other } = worker('other');
@@ -122,10 +123,10 @@ describe('An outcome that arrives after the lease has lapsed', () => {
   });
 
   it('of a manual attempt is recorded, even if another manual one has begun since', async () => {
-    const late = await untilClaimed(() => stopped().manual.claim('usr_1', 'dlv_1'));
-    const other = await untilClaimed(() => worker('other').manual.claim('usr_1', 'dlv_1'));
+    const late = await lapsed(stopped().manual.claim('usr_1', 'dlv_1'));
+    const other = (await worker('other').manual.claim('usr_1', 'dlv_1')) ?? expect.fail('it was not claimed');
     await stopped().manual.make(late);
-    await worker('other', 9_000, failure).manual.make(other);
+    await worker('other', failure).manual.make(other);
     expect(told).to.deep.equal([
       ['stopped', 200],
       ['other', 500],
