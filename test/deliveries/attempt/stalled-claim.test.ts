@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { freshUri } from '../../support/mongo.ts';
+import { timePassing } from '../../support/passing-time.ts';
 import { fakeWebhooks } from '../delivery-services.ts';
 import { type Deliveries, openDeliveries, type StoredDeliveries, sendWith } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 describe('An attempt whose claim was answered late', () => {
-  const appName = `stalled-claim-${process.pid}`;
   const webhooks = fakeWebhooks();
   const webhookId = webhooks.add('http://127.0.0.1:9/');
   let connection: Connection;
@@ -14,7 +14,7 @@ describe('An attempt whose claim was answered late', () => {
   let deliveries: StoredDeliveries;
 
   before(async () => {
-    connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
+    connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
     processes = openDeliveries(connection);
     ({ deliveries } = processes);
     await deliveries.createIndexes();
@@ -25,18 +25,23 @@ describe('An attempt whose claim was answered late', () => {
     await connection.close();
   });
 
-  /** Has the database answer the next update so late. */
-  function answerAfter(blockTimeMS: number): Promise<unknown> {
-    const data = { appName, failCommands: ['update'], blockConnection: true, blockTimeMS };
-    const command = { configureFailPoint: 'failCommand', mode: { times: 1 }, data };
-    return connection.getClient().db('admin').command(command);
+  /** Does this while no time passes but so much, until the database answers the next update. */
+  function answeredAfter<T>(milliseconds: number, work: () => Promise<T>): Promise<T> {
+    return timePassing((pass) => {
+      let isAnswered = false;
+      connection.getClient().on('commandSucceeded', ({ commandName }) => {
+        if (commandName !== 'update' || isAnswered) return;
+        isAnswered = true;
+        pass(milliseconds);
+      });
+      return work();
+    });
   }
 
   /** Resolves with how often it was sent, and what is stored then. */
   async function makeAttempt(given: { readonly lease: number; readonly answerAfter: number }) {
     let sent = 0;
     await deliveries.create({ ...pendingDelivery('dlv_1'), webhookId });
-    if (given.answerAfter > 0) await answerAfter(given.answerAfter);
     const make = processes.scheduled({
       lease: given.lease,
       send: sendWith({ status: 200, durationMs: 1, response: '' }, () => {
@@ -44,7 +49,7 @@ describe('An attempt whose claim was answered late', () => {
       }),
       target: webhooks.forDelivery,
     });
-    await make('dlv_1');
+    await answeredAfter(given.answerAfter, () => make('dlv_1'));
     const { state, starts, lease, attempts: made } = await deliveries.findById('dlv_1').orFail().lean();
     return { sent, state, starts, lease, attempts: made.length };
   }
