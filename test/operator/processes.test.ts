@@ -5,6 +5,8 @@ import { createProcessModel } from '../../src/operator/model.ts';
 import { createProcessService } from '../../src/operator/processes.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { createGateway, type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { patientUri } from '../support/mongo.ts';
+import { paceLimits } from '../support/paced-limits.ts';
 import { until } from '../support/until.ts';
 import { inTurn, json, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -12,8 +14,12 @@ const answer = json(200, { choices: [{}], usage: { prompt_tokens: 3, completion_
 const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
 const canary = 'sk-canary-of-the-upstream';
 const secretKeys = [newSecretKey()];
+/** A process counts as live for three times as long, however late a busy machine renews its record. Milliseconds. */
+const processInterval = 3_000_000;
 
 describe('The processes that an operator sees', () => {
+  // that is over ten times a second here
+  paceLimits({ [processInterval]: 100 });
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let upstream: ScriptedUpstream;
   let live: LiveGateway;
@@ -27,8 +33,9 @@ describe('The processes that an operator sees', () => {
       secretKeys,
       upstreams: [{ name: '$one', baseUrl: upstream.baseUrl, apiKey: canary }],
     };
-    live = await startGateway({ ...common, fixed: { processInterval: 100 } });
-    other = await createModelGateway({ ...loopbackOptions, ...common });
+    const fixed = { processInterval };
+    live = await startGateway({ ...common, fixed });
+    other = await createGateway({ ...common, fixed });
   });
   after(async () => {
     await other.close();
@@ -44,7 +51,7 @@ describe('The processes that an operator sees', () => {
     return body;
   };
   const find = async (check: string): Promise<DoctorFinding | undefined> =>
-    (await diagnose({ MONGODB_URI: database.uri })).findings.find((finding) => finding.check === check);
+    (await diagnose({ MONGODB_URI: patientUri(database.uri) })).findings.find((finding) => finding.check === check);
 
   it('report their role, version and state, and keep the report up to date', async () => {
     const { data } = await get('processes');
@@ -72,7 +79,10 @@ describe('The processes that an operator sees', () => {
 
   it('add up the answers of each upstream, with its errors by code, and show neither its address nor its key', async () => {
     upstream.script = inTurn(json(503, {}), answer, json(429, {}), json(400, {}), answer);
+    const startedAt = performance.now();
     for (let i = 0; i < 3; i += 1) await live.call('POST', '/v1/chat/completions', chat);
+    // a bucket of durations is exact to 10 percent
+    const longest = (1.1 * (performance.now() - startedAt)) / 1_000;
     await until(async () => (await get('upstreams')).data[0].requests >= 5);
     const { data } = await get('upstreams');
     expect(data).to.have.length(1);
@@ -83,8 +93,8 @@ describe('The processes that an operator sees', () => {
       error_codes: { http_503: 1, http_429: 1 },
       errors: 2,
     });
-    expect(data[0].time_to_first_byte_seconds.p50).to.be.within(0, 5);
-    expect(data[0].latency_seconds.p95).to.be.within(0, 10);
+    expect(data[0].time_to_first_byte_seconds.p50).to.be.within(0, longest);
+    expect(data[0].latency_seconds.p95).to.be.within(0, longest);
     const stored = await records().find().toArray();
     expect(JSON.stringify([data, stored])).to.not.match(/canary|127\.0\.0\.1/);
   });

@@ -1,14 +1,14 @@
 /**
- * Does this while `Date.now()` stands still, so that all of it falls into one minute, window or day, however long it takes. The
- * timers and the database's clock run on.
+ * Does this while a clock stands still, so that all of it falls into one minute, window or day, however long it takes: `Date`, or
+ * `performance`, by which durations are measured. The timers and the database's clock run on.
  */
-export async function whileClockStands<T>(work: () => T | Promise<T>): Promise<T> {
-  const { now } = Date;
-  const at = now();
+export async function whileClockStands<T>(work: () => T | Promise<T>, clock: { now(): number } = Date): Promise<T> {
+  const { now } = clock;
+  const at = clock.now();
   try {
-    Date.now = () => at;
+    clock.now = () => at;
     return await work();
   } finally {
-    Date.now = now;
+    clock.now = now;
   }
 }

@@ -97,8 +97,20 @@ export const connectionTimes = {
   heartbeatFrequencyMS: 1_000,
 } as const;
 
-/** The same for a machine so busy with tests that a command may take longer. */
-const hostTimes = { ...connectionTimes, socketTimeoutMS: 2 * connectionTimes.socketTimeoutMS } as const;
+/** The same for a machine so busy with tests that the server may take longer, as far as a gateway warns of nothing. */
+const hostTimes = {
+  ...connectionTimes,
+  connectTimeoutMS: 2 * connectionTimes.connectTimeoutMS,
+  socketTimeoutMS: 2 * connectionTimes.socketTimeoutMS,
+} as const;
+
+/** The same URI, for a connection that gives the server up only where it is silent for a minute, however busy the machine is. */
+export function patientUri(uri: string): string {
+  const url = new URL(uri);
+  for (const name of ['serverSelectionTimeoutMS', 'connectTimeoutMS', 'socketTimeoutMS'])
+    url.searchParams.set(name, '60000');
+  return url.href;
+}
 
 /** A connection to a fresh database, and what removes both. */
 export async function freshDatabase(): Promise<{ connection: Connection; uri: string; drop: () => Promise<void> }> {

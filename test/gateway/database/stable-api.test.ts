@@ -4,6 +4,7 @@ import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { payment } from '../../events/harness.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../../support/gateway.ts';
+import { paceLimits } from '../../support/paced-limits.ts';
 import { eventually } from '../../support/until.ts';
 
 /** As Atlas suggests it to users of mongoose. */
@@ -13,6 +14,7 @@ const serverApi = { version: '1', strict: true, deprecationErrors: true } as con
 const optional: readonly string[] = ['dbStats', 'listIndexes'];
 
 describe("A gateway on a host's own connection with the strict Stable API", () => {
+  paceLimits();
   const secretKeys = [newSecretKey()];
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let receiver: TestReceiver;
