@@ -20,8 +20,7 @@ async function mongodPid(dataDir: string): Promise<number> {
   return Number(await readFile(join(dataDir, 'mongo', '0', 'mongod.lock'), 'utf8'));
 }
 
-describe('the command line', function () {
-  this.timeout(120_000);
+describe('the command line', () => {
   let dataDir: string;
   let gateway: CommandProcess;
   let baseUrl: string;

@@ -8,8 +8,7 @@ import { run } from './command.ts';
 /** Node 22.1 and newer have one. */
 const hasCompileCache = 'enableCompileCache' in module;
 
-describe('The code that the command has compiled', function () {
-  this.timeout(30_000);
+describe('The code that the command has compiled', () => {
   let caches: string;
   beforeEach(() => {
     caches = mkdtempSync(path.join(tmpdir(), 'compile-cache-'));

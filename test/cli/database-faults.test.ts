@@ -24,8 +24,7 @@ async function outputs(uri: string): Promise<{ name: string; text: string }[]> {
   return printed.map(({ stdout, stderr }, i) => ({ name: names[i] ?? '', text: `${stdout}\n${stderr}` }));
 }
 
-describe('A fault of the database', function () {
-  this.timeout(120_000);
+describe('A fault of the database', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let host: string;
   const inAdmin = (request: Record<string, unknown>) => database.connection.getClient().db('admin').command(request);

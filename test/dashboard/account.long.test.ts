@@ -19,9 +19,8 @@ const answer = {
   },
 };
 
-describe('the account pages of the dashboard', function () {
+describe('the account pages of the dashboard', () => {
   closeBrowserAfterwards();
-  this.timeout(120_000);
   let upstream: ScriptedUpstream;
   let scene: Scene;
 

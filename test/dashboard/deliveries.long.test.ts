@@ -23,9 +23,8 @@ async function webhookOf(scene: Scene, receiver: TestReceiver): Promise<string> 
 
 const attempts = (page: Page) => page.getByRole('region', { name: 'Attempts' });
 
-describe('deliveries in the dashboard', function () {
+describe('deliveries in the dashboard', () => {
   closeBrowserAfterwards();
-  this.timeout(120_000);
   let scene: Scene;
   let receiver: TestReceiver;
 

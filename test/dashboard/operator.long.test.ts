@@ -26,9 +26,8 @@ const reads = [
   'backlog',
 ];
 
-describe("the operator's page of the dashboard", function () {
+describe("the operator's page of the dashboard", () => {
   closeBrowserAfterwards();
-  this.timeout(120_000);
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let upstream: ScriptedUpstream;
   let gone: TestReceiver;

@@ -18,9 +18,8 @@ const completion = {
 const model = (id: string) => ({ id, object: 'model', created: 1, owned_by: 'scripted' });
 const models = { object: 'list', data: [model('text-embedding-3'), model("it's-a-chat")] };
 
-describe('the first page of the dashboard', function () {
+describe('the first page of the dashboard', () => {
   closeBrowserAfterwards();
-  this.timeout(120_000);
   let upstream: ScriptedUpstream;
   let good: TestReceiver;
   let gone: TestReceiver;
@@ -229,9 +228,8 @@ describe('the first page of the dashboard', function () {
   });
 });
 
-describe('the first page of the dashboard where no usage is counted', function () {
+describe('the first page of the dashboard where no usage is counted', () => {
   closeBrowserAfterwards();
-  this.timeout(120_000);
 
   it('has the other steps and cards', async () => {
     const scene = await startScene({ usage: false });

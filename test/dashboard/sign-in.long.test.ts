@@ -4,9 +4,8 @@ import { until } from '../support/until.ts';
 import { closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
-describe('signing in at the dashboard', function () {
+describe('signing in at the dashboard', () => {
   closeBrowserAfterwards();
-  this.timeout(120_000);
   let scene: Scene;
 
   before(async () => {

@@ -9,9 +9,8 @@ interface Report {
   readonly data: readonly Readonly<Record<string, unknown>>[];
 }
 
-describe('the storage page of the dashboard', function () {
+describe('the storage page of the dashboard', () => {
   closeBrowserAfterwards();
-  this.timeout(120_000);
   let provider: FileProvider;
   let scene: Scene;
   let client: OpenAI;

@@ -14,9 +14,8 @@ const payment = {
 /** A place, what is there when it has loaded, and the button of a dialog to open there. */
 type View = readonly [place: string, shows: string, button?: string];
 
-describe('every view of the dashboard', function () {
+describe('every view of the dashboard', () => {
   closeBrowserAfterwards();
-  this.timeout(180_000);
   let scene: Scene;
   let good: TestReceiver;
   let bad: TestReceiver;

@@ -12,9 +12,8 @@ async function addWebhook(page: Page, url: string, ...types: string[]): Promise<
   await dialog.getByRole('button', { name: 'Add webhook' }).click();
 }
 
-describe('webhooks in the dashboard', function () {
+describe('webhooks in the dashboard', () => {
   closeBrowserAfterwards();
-  this.timeout(120_000);
   let scene: Scene;
 
   before(async () => {

@@ -24,8 +24,7 @@ const credits = {
 };
 const question = { model: 'm', messages: [{ role: 'user' as const, content: 'Well?' }] };
 
-describe('an account with prepaid credits', function () {
-  this.timeout(60_000);
+describe('an account with prepaid credits', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let connection: Connection;
   let upstream: ScriptedUpstream;

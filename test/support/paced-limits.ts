@@ -16,6 +16,7 @@ const stride = 50;
  */
 export function paceLimits(pauses: Readonly<Record<number, number>> = {}): void {
   const { setTimeout: start } = globalThis;
+  const { timeout } = AbortSignal;
   let connection: Connection;
   let pacing: Promise<void>;
   let isOver = false;
@@ -37,8 +38,15 @@ export function paceLimits(pauses: Readonly<Record<number, number>> = {}): void 
     const pause = pauses[delay] ?? delay;
     if (!(pause >= shortestLimit)) return start(call, pause, ...args);
     const due = time() + delay;
-    const timer: NodeJS.Timeout = start(() => (time() < due ? timer.refresh() : call(...args)), delay);
+    // looks often, so that of two limits the shorter one ends first
+    const timer: NodeJS.Timeout = start(() => (time() < due ? timer.refresh() : call(...args)), shortestLimit / 4);
     return timer;
+  }
+
+  function abortPaced(delay: number): AbortSignal {
+    const controller = new AbortController();
+    startPaced(() => controller.abort(new DOMException('not in time', 'TimeoutError')), delay).unref();
+    return controller.signal;
   }
 
   before(async () => {
@@ -46,9 +54,11 @@ export function paceLimits(pauses: Readonly<Record<number, number>> = {}): void 
     answeredAt = performance.now();
     pacing = pace();
     globalThis.setTimeout = startPaced as typeof setTimeout;
+    AbortSignal.timeout = abortPaced;
   });
   after(async () => {
     globalThis.setTimeout = start;
+    AbortSignal.timeout = timeout;
     isOver = true;
     await pacing;
     dropLater(connection);

@@ -5,8 +5,7 @@ import { expect } from 'chai';
 import { CommandProcess, cli, run } from '../command.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 
-describe('the command line as a process, beside a gateway', function () {
-  this.timeout(60_000);
+describe('the command line as a process, beside a gateway', () => {
   let live: Commanded;
   before(async () => {
     live = await startCommanded();

@@ -6,9 +6,7 @@ import { run } from '../command.ts';
 
 const keyOf = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
 
-describe('express-model-gateway reseal', function () {
-  this.timeout(60_000);
-
+describe('express-model-gateway reseal', () => {
   it('seals every secret with the first key, so that the old keys can be removed', async () => {
     const [old, fresh] = [keyOf('old'), keyOf('fresh')];
     const mongo = freshUri();

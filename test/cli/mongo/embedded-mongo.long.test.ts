@@ -38,8 +38,7 @@ async function retried<T>(act: () => Promise<T>): Promise<T> {
   }
 }
 
-describe('the embedded MongoDB', function () {
-  this.timeout(180_000);
+describe('the embedded MongoDB', () => {
   const scene = useEmbeddedMongo();
   const { start } = scene;
 

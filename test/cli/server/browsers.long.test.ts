@@ -24,8 +24,7 @@ window.tryGateway = async (baseURL, apiKey) => {
   return { text, requestId: response.headers.get('x-request-id'), refused };
 };`;
 
-describe("OpenAI's client in a page of another origin", function () {
-  this.timeout(120_000);
+describe("OpenAI's client in a page of another origin", () => {
   closeBrowserAfterwards();
 
   it('streams, and reads headers and errors, where CORS_ORIGINS names the origin, and reads nothing elsewhere', async () => {

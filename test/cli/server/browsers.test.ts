@@ -35,8 +35,7 @@ function describedHeaders(): string[] {
   return [...names].filter((name) => name !== 'content-type');
 }
 
-describe('a stand-alone gateway with CORS_ORIGINS', function () {
-  this.timeout(60_000);
+describe('a stand-alone gateway with CORS_ORIGINS', () => {
   let gateway: CommandProcess;
   let baseUrl: string;
   let key: string;

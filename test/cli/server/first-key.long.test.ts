@@ -5,8 +5,7 @@ import { newSecretKey } from '../../support/gateway.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { CommandProcess, cli, run } from '../command.ts';
 
-describe('the first start with NODE_ENV=production', function () {
-  this.timeout(60_000);
+describe('the first start with NODE_ENV=production', () => {
   let env: Record<string, string>;
   let gateway: CommandProcess | undefined;
 

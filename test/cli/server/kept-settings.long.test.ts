@@ -5,9 +5,7 @@ import { expect } from 'chai';
 import { memoryFolder } from '../../support/database/memory-folder.ts';
 import { CommandProcess } from '../command.ts';
 
-describe('The options that a running gateway keeps for commands', function () {
-  this.timeout(60_000);
-
+describe('The options that a running gateway keeps for commands', () => {
   it('have no password of the proxy of webhooks, and nobody else can read them', async () => {
     const dataDir = await mkdtemp(join((await memoryFolder()) ?? tmpdir(), 'kept-settings-'));
     const deliveries = { proxy: 'http://one:webhooks-password@127.0.0.1:9', disableOnGone: true };

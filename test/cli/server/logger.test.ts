@@ -54,7 +54,6 @@ describe('The log of the stand-alone server', () => {
 
   it('loses lines but does not end the process when the disk is full', async function () {
     if (!existsSync('/dev/full')) this.skip();
-    this.timeout(60_000);
     const module = fileURLToPath(new URL('../../../src/cli/server/logger.ts', import.meta.url));
     const script = `
       import { createLogger } from ${JSON.stringify(module)};

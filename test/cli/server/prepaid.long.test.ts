@@ -12,8 +12,7 @@ const shipped = {
   },
 };
 
-describe('a prepaid service, stand-alone, with nothing but environment variables', function () {
-  this.timeout(60_000);
+describe('a prepaid service, stand-alone, with nothing but environment variables', () => {
   const settings = {
     SECRET_KEYS: newSecretKey(),
     PORT: '0',

@@ -9,8 +9,7 @@ import { freePorts } from '../../support/servers/free-ports.ts';
 import { until } from '../../support/until.ts';
 import { CommandProcess, run } from '../command.ts';
 
-describe('WORKERS=2', function () {
-  this.timeout(120_000);
+describe('WORKERS=2', () => {
   let gateway: CommandProcess;
   let metrics: number;
   let env: Record<string, string>;
@@ -92,9 +91,7 @@ describe('WORKERS=2', function () {
   });
 });
 
-describe('WORKERS=auto', function () {
-  this.timeout(60_000);
-
+describe('WORKERS=auto', () => {
   it('serves with a process for each core', async () => {
     const { count, reason } = processesFor(readMachine());
     const env = { MONGODB_URI: freshUri(), SECRET_KEYS: newSecretKey(), PORT: '0', WORKERS: 'auto' };

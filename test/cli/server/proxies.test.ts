@@ -10,9 +10,7 @@ import { ForwardProxy } from '../../support/servers/forward-proxy.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 import { CommandProcess } from '../command.ts';
 
-describe('a stand-alone gateway with HTTPS_PROXY', function () {
-  this.timeout(60_000);
-
+describe('a stand-alone gateway with HTTPS_PROXY', () => {
   it('calls an upstream over TLS, in a tunnel of a proxy that is spoken to over TLS', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'emg-proxies-'));
     const authority = createAuthority();

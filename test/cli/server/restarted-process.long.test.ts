@@ -31,8 +31,7 @@ function send(url: string): Promise<Request> {
   });
 }
 
-describe('WORKERS=2, one of which is killed again and again', function () {
-  this.timeout(120_000);
+describe('WORKERS=2, one of which is killed again and again', () => {
   let gateway: CommandProcess;
 
   before(async () => {

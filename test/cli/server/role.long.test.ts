@@ -12,8 +12,7 @@ function loggedBy(command: CommandProcess | undefined): Record<string, unknown>[
 
 const secret = 'a-long-enough-secret';
 
-describe('an API and a worker that run apart', function () {
-  this.timeout(60_000);
+describe('an API and a worker that run apart', () => {
   let api: CommandProcess;
   let worker: CommandProcess | undefined;
   let receiver: CommandProcess;

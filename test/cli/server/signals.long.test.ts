@@ -5,8 +5,7 @@ import { hang, startReceiver, type TestReceiver } from '../../deliveries/receive
 import { freshUri } from '../../support/mongo.ts';
 import { CommandProcess } from '../command.ts';
 
-describe('a stand-alone gateway that is told to end', function () {
-  this.timeout(60_000);
+describe('a stand-alone gateway that is told to end', () => {
   const env = {
     PORT: '0',
     MONGODB_URI: '',

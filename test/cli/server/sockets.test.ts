@@ -5,9 +5,7 @@ import { newSecretKey } from '../../support/gateway.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { CommandProcess } from '../command.ts';
 
-describe('a stand-alone gateway', function () {
-  this.timeout(60_000);
-
+describe('a stand-alone gateway', () => {
   it('serves WebSockets, and closes them when it stops', async () => {
     const upstream = await SocketUpstream.start();
     upstream.onEvent = (_event, socket) => respond(socket);

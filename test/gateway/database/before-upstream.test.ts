@@ -11,9 +11,8 @@ import { json, ScriptedUpstream } from '../../support/upstream.ts';
 /** So rarely that nothing this process does beside its calls comes in between. Milliseconds. */
 const rarely = 10_000;
 
-describe('a model call of a known account', function () {
+describe('a model call of a known account', () => {
   // it waits until nothing is written for 1.5 s, which takes long beside other tests
-  this.timeout(180_000);
   let connection: Connection;
   let upstream: ScriptedUpstream;
   let gateway: ModelGateway;

@@ -454,9 +454,7 @@ function showAll(rows: readonly Row[], fault: breakable.DatabaseFault): Promise<
   });
 }
 
-describe('while the database is away,', function () {
-  this.timeout(90_000);
-
+describe('while the database is away,', () => {
   async function endSince(count: number): Promise<void> {
     for (const end of ends.splice(count).reverse()) await end();
   }

@@ -64,8 +64,7 @@ async function runClosing(isHealed: boolean, database: BreakableDatabase): Promi
   return took;
 }
 
-describe('open database connections that silently stop carrying data', function () {
-  this.timeout(120_000);
+describe('open database connections that silently stop carrying data', () => {
   const databases: BreakableDatabase[] = [];
   const faultRuns: PromiseSettledResult<LoadResult>[] = [];
   let closingRuns: PromiseSettledResult<number>[];

@@ -29,8 +29,7 @@ function readable(req: IncomingMessage) {
   };
 }
 
-describe('a gateway in front of Express', function () {
-  this.timeout(120_000);
+describe('a gateway in front of Express', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let receiver: Awaited<ReturnType<typeof startReceiver>>;
   let upstream: ScriptedUpstream;

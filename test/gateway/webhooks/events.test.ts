@@ -1,14 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { type LiveAccount, startAccount } from '../../support/account.ts';
+import { whileClockStands } from '../../support/clock.ts';
 
 const question = { model: 'm', messages: [{ role: 'user' as const, content: 'Well?' }] };
 const eventWindow = 4_000;
 
 /** Every part on, as a stand-alone gateway would have it; whatever is caused goes through HTTP. */
-describe('The gateway delivers, signed and only once,', function () {
-  this.timeout(60_000);
+describe('The gateway delivers, signed and only once,', () => {
   let account: LiveAccount;
   /** The one key that is limited. */
   let flooding = '';
@@ -102,10 +101,8 @@ describe('The gateway delivers, signed and only once,', function () {
     flooding = id;
     const inbox = await account.subscribe('rate_limit.exceeded');
     const client = account.client.withOptions({ apiKey: key });
-    // until a new window begins, so that it does not end in between
-    await sleep(eventWindow - (Date.now() % eventWindow) + 1);
-    const answers = await Promise.allSettled(
-      Array.from({ length: 20 }, () => client.chat.completions.create(question)),
+    const answers = await whileClockStands(() =>
+      Promise.allSettled(Array.from({ length: 20 }, () => client.chat.completions.create(question))),
     );
     for (const answer of answers) {
       expect(answer.status === 'rejected' && answer.reason).to.be.instanceOf(OpenAI.RateLimitError);

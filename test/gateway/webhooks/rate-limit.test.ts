@@ -2,8 +2,7 @@ import { expect } from 'chai';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 
-describe('The rate limit of a webhook', function () {
-  this.timeout(60_000);
+describe('The rate limit of a webhook', () => {
   let live: LiveGateway;
   let receiver: TestReceiver;
   before(async () => {
