@@ -26,6 +26,8 @@ export async function listen(
   prepare = (_server: Server): unknown => undefined,
 ): Promise<Listening> {
   const server = createServer(listener);
+  // longer than clients keep it: on a busy machine, a server that closes an idle connection may meet the next request
+  server.keepAliveTimeout = 60_000;
   prepare(server);
   const port = await listenOn(server);
   return {

@@ -64,17 +64,20 @@ describe('With nothing to do', () => {
       // what starting asks is over by then
       await sleep(1_000);
       asked.length = 0;
-      // the time that is measured
+      // the time that is measured: a busy machine wakes later
+      const startedAt = performance.now();
       await sleep(5_000);
+      const took = performance.now() - startedAt;
+      const inTime = (most: number) => Math.floor((most * took) / 5_000);
       const others = asked.filter((command) => command !== 'aggregate gateway_deliveries');
-      expect(asked.length - others.length).to.be.below(5_000 / 425 + 2);
+      expect(asked.length - others.length).to.be.below(took / 425 + 2);
       // looks for what other processes have left: calls to count, responses to poll, models, refused calls, recoveries; Agenda's for jobs
-      expect(others).to.have.length.below(18);
+      expect(others).to.have.length.below(inTime(18));
       for (const command of others)
         expect(
           others.filter((one) => one === command),
           command,
-        ).to.have.length.below(7);
+        ).to.have.length.below(inTime(7));
     } finally {
       await gateway.close();
     }
