@@ -12,3 +12,76 @@ export async function whileClockStands<T>(work: () => T | Promise<T>, clock: { n
     clock.now = now;
   }
 }
+
+/** Does this while `performance.now()` stands at a moment: what is measured by it takes no time, and is due when it is put there. */
+export async function whileTimeStands<T>(at: number, work: () => Promise<T>): Promise<T> {
+  const { now } = performance;
+  try {
+    performance.now = () => at;
+    return await work();
+  } finally {
+    performance.now = now;
+  }
+}
+
+type Start = (end: (...args: unknown[]) => void, delay?: number, ...args: unknown[]) => NodeJS.Timeout;
+
+/**
+ * Time that passes when a test says so: from when it is made to its release, a long global timer ends only when the clock is turned past
+ * it, however busy the machine is. `performance.now()` runs on, and is as far ahead as the clock was turned.
+ */
+export class HeldClock {
+  readonly #now = performance.now.bind(performance);
+  readonly #setTimeout = globalThis.setTimeout;
+  readonly #clearTimeout = globalThis.clearTimeout;
+  readonly #held = new Map<unknown, { readonly dueAt: number; readonly end: () => void }>();
+  #ahead = 0;
+  #isReleased = false;
+
+  /** @param heldFrom timers of so many milliseconds or more are held */
+  constructor(heldFrom: number) {
+    performance.now = () => this.#now() + this.#ahead;
+    const start: Start = (end, delay = 0, ...args) =>
+      delay < heldFrom ? (this.#setTimeout as Start)(end, delay, ...args) : this.#hold(() => end(...args), delay);
+    globalThis.setTimeout = Object.assign(start, this.#setTimeout) as typeof setTimeout;
+    globalThis.clearTimeout = (timer) => {
+      this.#held.delete(timer);
+      this.#clearTimeout(timer);
+    };
+  }
+
+  #hold(end: () => void, delay: number): NodeJS.Timeout {
+    // a timer as others are, for `unref`, and for when time passes by itself again
+    const timer = (this.#setTimeout as Start)(() => this.#isReleased && end(), delay);
+    const refresh = timer.refresh.bind(timer);
+    const note = () => this.#held.set(timer, { dueAt: performance.now() + delay, end });
+    timer.refresh = () => {
+      note();
+      return refresh();
+    };
+    note();
+    return timer;
+  }
+
+  /** Lets so many milliseconds pass, and ends in their order the timers that are due by then. */
+  turn(milliseconds: number): void {
+    const target = performance.now() + milliseconds;
+    for (;;) {
+      const [next] = [...this.#held].sort(([, a], [, b]) => a.dueAt - b.dueAt);
+      if (!next || next[1].dueAt > target) break;
+      const [timer, { dueAt, end }] = next;
+      clearTimeout(timer as NodeJS.Timeout);
+      this.#ahead = Math.max(this.#ahead, dueAt - this.#now());
+      end();
+    }
+    this.#ahead = Math.max(this.#ahead, target - this.#now());
+  }
+
+  /** Time passes by itself again. */
+  release(): void {
+    this.#isReleased = true;
+    performance.now = this.#now;
+    globalThis.setTimeout = this.#setTimeout;
+    globalThis.clearTimeout = this.#clearTimeout;
+  }
+}
