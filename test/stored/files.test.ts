@@ -306,18 +306,29 @@ describe('files, uploads and vector stores', () => {
 
     it('may take longer than the server gives other requests', async () => {
       const server = hardenServer(createServer((req, res) => gateway.gateway.router(req, res)));
-      Object.assign(server, { headersTimeout: 100, requestTimeout: 100, connectionsCheckingInterval: 20 });
+      // until the upload has begun, which takes a busy machine long
+      Object.assign(server, { headersTimeout: 0, requestTimeout: 0, connectionsCheckingInterval: 20 });
       const port = await listenOn(server);
-      provider.onUpload = (req, res) => {
-        req.resume().on('end', () => res.end('{"id":"file-slow","object":"file"}'));
-      };
-      const headers = { authorization: `Bearer ${gateway.key}`, 'content-type': 'multipart/form-data; boundary=x' };
-      const sent = request({ port, path: '/v1/files', method: 'POST', headers });
-      for (let i = 0; i < 6; i += 1) {
-        sent.write('part');
-        // six times this is well beyond requestTimeout
-        await sleep(50);
-      }
+      const begun = new Promise<void>((resolve) => {
+        provider.onUpload = (req, res) => {
+          resolve();
+          req.resume().on('end', () => res.end('{"id":"file-slow","object":"file"}'));
+        };
+      });
+      const authorization = `Bearer ${gateway.key}`;
+      const post = { port, method: 'POST' };
+      const form = { authorization, 'content-type': 'multipart/form-data; boundary=x' };
+      const sent = request({ ...post, path: '/v1/files', headers: form });
+      sent.write('part');
+      await begun;
+      server.requestTimeout = 100;
+      const headers = { authorization, 'content-type': 'application/json', 'content-length': 100 };
+      const other = request({ ...post, path: '/v1/vector_stores', headers });
+      other.on('error', () => {});
+      other.write('{');
+      // it has begun later, and has had its time
+      expect((await answerTo(other)).status).to.equal(408);
+      sent.write('part');
       sent.end();
       expect((await answerTo(sent)).body.id).to.equal('file-slow');
       server.closeAllConnections();
