@@ -4,6 +4,7 @@ import OpenAI from 'openai';
 import { verifySignature } from '../../src/receiver/index.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
 import { type LiveGateway, startGateway, type TestOptions } from './gateway.ts';
+import { until } from './until.ts';
 import { json, ScriptedUpstream } from './upstream.ts';
 
 /** An event as a webhook got it, its signature checked. */
@@ -28,6 +29,8 @@ export interface LiveAccount {
   readonly client: OpenAI;
   /** Registers a webhook for these types. */
   subscribe(...types: readonly string[]): Promise<Inbox>;
+  /** Has the windows of refused calls be long over, by the database's clock, once so many calls are counted in them. */
+  endLimitWindows(refused: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -66,6 +69,18 @@ export async function startAccount(usage: object, options: TestOptions): Promise
           return delivered.sort((a, b) => (a.id < b.id ? -1 : 1));
         },
       };
+    },
+    async endLimitWindows(refused) {
+      const windows = live.connection.collection('gateway_exceeded');
+      await until(async () => {
+        const counts = (await windows.find({ state: 'open' }).toArray()).flatMap((open) =>
+          Object.values<number>(open.counts),
+        );
+        return counts.reduce((sum, count) => sum + count, 0) === refused;
+      });
+      const earlier = (date: string) => ({ $subtract: [date, 3_600_000] });
+      const moved = { windowStart: earlier('$windowStart'), windowEnd: earlier('$windowEnd') };
+      await windows.updateMany({ state: 'open' }, [{ $set: moved }]);
     },
     async close() {
       await live.close();

@@ -17,6 +17,8 @@ export function newSecretKey(id = 'k1'): string {
 /** A gateway in an Express 5 app on loopback, with a database that nobody else uses and a key for `usr_1`. */
 export interface LiveGateway {
   gateway: ModelGateway;
+  /** To its database. */
+  connection: Connection;
   /** Where the app listens, without `/v1`. */
   url: string;
   /** An API key of `usr_1`, with every scope. */
@@ -59,13 +61,15 @@ export async function startGateway(options: TestOptions = {}): Promise<LiveGatew
       logger.warn(...said);
     },
   };
-  const gateway = await createGateway({ mongo: database?.connection as Connection, ...options, logger: noting });
+  const connection = (options.mongo ?? database?.connection) as Connection;
+  const gateway = await createGateway({ ...options, mongo: connection, logger: noting });
   const app = express().use(gateway.router);
   const { url, close } = await listen(app);
   await gateway.start();
   const { key } = await gateway.keys.create({ userId: 'usr_1', scopes });
   return {
     gateway,
+    connection,
     url,
     key,
     async call(method, path, body) {
