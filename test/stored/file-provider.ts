@@ -1,7 +1,7 @@
 import { File } from 'node:buffer';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import { listenOn } from '../support/listen.ts';
+import { keepConnections, listenOn } from '../support/listen.ts';
 
 interface KeptFile {
   readonly id: string;
@@ -74,6 +74,7 @@ export class FileProvider {
 
   static async start(): Promise<FileProvider> {
     const provider = new FileProvider();
+    keepConnections(provider.#server);
     provider.baseUrl = `http://127.0.0.1:${await listenOn(provider.#server)}/v1`;
     return provider;
   }

@@ -2,6 +2,11 @@ import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Server as NetServer } from 'node:net';
 
+/** Leaves it to the clients to end a connection that is kept: a request of theirs never meets one that the server ends, however late it is read. */
+export function keepConnections(server: Server): void {
+  server.keepAliveTimeout = 0;
+}
+
 /** Has a server listen on loopback, on a free port unless told which; resolves to the port. */
 export async function listenOn(server: NetServer, port = 0): Promise<number> {
   server.listen(port, '127.0.0.1');
@@ -26,8 +31,7 @@ export async function listen(
   prepare = (_server: Server): unknown => undefined,
 ): Promise<Listening> {
   const server = createServer(listener);
-  // longer than clients keep it: on a busy machine, a server that closes an idle connection may meet the next request
-  server.keepAliveTimeout = 60_000;
+  keepConnections(server);
   prepare(server);
   const port = await listenOn(server);
   return {

@@ -9,7 +9,7 @@ import type { Operations } from '../../src/http/router.ts';
 import { addEndpoints } from '../../src/http/validation/own-endpoints.ts';
 import type { EndpointOptions, Principal } from '../../src/index.ts';
 import { sharedSpec } from '../../src/openapi/spec.ts';
-import { listenOn } from './listen.ts';
+import { keepConnections, listenOn } from './listen.ts';
 import { silentLogger } from './logger.ts';
 import { createTestProxy, type TestProxy, type TestProxyOptions } from './model-proxy.ts';
 import { loadSpec, type Spec } from './openapi.ts';
@@ -104,6 +104,7 @@ export async function startModelServer(
   if (options.endpoints) app.use(createOwnEdge(options.endpoints, proxy.ownOperations));
   app.use((req, res, next) => current.run(proxy.operations, () => edge(req, res, next)));
   const server = createServer(app);
+  keepConnections(server);
   const baseUrl = `http://127.0.0.1:${await listenOn(server)}/v1`;
   return {
     baseUrl,

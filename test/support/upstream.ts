@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { listenOn } from './listen.ts';
+import { keepConnections, listenOn } from './listen.ts';
 import type { Certificate } from './servers/certificates.ts';
 import { until } from './until.ts';
 import { untilRead } from './until-read.ts';
@@ -101,6 +101,7 @@ export class ScriptedUpstream {
     const answer = (req: IncomingMessage, res: ServerResponse) => void this.#answer(req, res);
     this.#scheme = certificate ? 'https' : 'http';
     this.#server = certificate ? createTlsServer(certificate, answer) : createServer(answer);
+    keepConnections(this.#server);
   }
 
   /** @param certificate for an upstream over TLS */
