@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
+import { HeldClock, leastDatabaseWait } from '../support/clock.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { ends, KeptConnections } from '../support/kept-connections.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -25,8 +26,10 @@ for (const [how, end] of Object.entries(ends)) {
     let fileId: string;
     /** Holds answers about the file until so many have been asked for. */
     let together: number;
+    let clock: HeldClock;
 
     beforeEach(async () => {
+      clock = new HeldClock(leastDatabaseWait);
       upstream = await ScriptedUpstream.start();
       connections = new KeptConnections();
       database = await freshDatabase();
@@ -61,6 +64,7 @@ for (const [how, end] of Object.entries(ends)) {
       fileId = (await client.files.create({ file, purpose: 'batch' })).id;
     });
     afterEach(async () => {
+      clock.release();
       await upstream.close();
       await gateway.close();
       await database.drop();

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import OpenAI, { toFile } from 'openai';
 import { hardenServer, type ModelGatewayOptions } from '../../src/index.ts';
-import { whileClockStands } from '../support/clock.ts';
+import { HeldClock, leastDatabaseWait, whileClockStands } from '../support/clock.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { listenOn, nobody } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
@@ -72,7 +72,9 @@ function open({ url, key }: LiveGateway, head: string): Socket & { text: string 
 describe('what upstreams keep, where something goes wrong', () => {
   let scene: Awaited<ReturnType<typeof startScene>>;
   let ownConnection: Connection | undefined;
+  let clock: HeldClock | undefined;
   afterEach(async () => {
+    clock?.release();
     await scene.close();
     await ownConnection?.dropDatabase();
     await ownConnection?.close();
@@ -242,6 +244,7 @@ describe('what upstreams keep, where something goes wrong', () => {
     this.timeout(180_000);
     scene = await startScene();
     const { client, provider } = scene;
+    clock = new HeldClock(leastDatabaseWait);
     const wanted = await upload(client, 'x', 'vision');
     const others: string[] = [];
     for (let i = 0; i < 210; i += 1) others.push(await upload(client));

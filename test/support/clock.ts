@@ -24,6 +24,9 @@ export async function whileTimeStands<T>(at: number, work: () => Promise<T>): Pr
   }
 }
 
+/** Less than the gateway waits for an answer of its database, by timers. With them held, it waits as long as a busy machine takes. Milliseconds. */
+export const leastDatabaseWait = 1_000;
+
 type Start = (end: (...args: unknown[]) => void, delay?: number, ...args: unknown[]) => NodeJS.Timeout;
 
 /**
