@@ -80,6 +80,16 @@ export class HeldClock {
     this.#ahead = Math.max(this.#ahead, target - this.#now());
   }
 
+  /** Has so many milliseconds be gone, as for a process that was stopped: what was due meanwhile is late, and comes before what has arrived is read. */
+  skip(milliseconds: number): void {
+    this.#ahead += milliseconds;
+    const late = [...this.#held].filter(([, { dueAt }]) => dueAt <= performance.now());
+    for (const [timer, { end }] of late.sort(([, a], [, b]) => a.dueAt - b.dueAt)) {
+      clearTimeout(timer as NodeJS.Timeout);
+      end();
+    }
+  }
+
   /** Time passes by itself again. */
   release(): void {
     this.#isReleased = true;
