@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { HeldClock } from '../support/clock.ts';
+import { HeldClock, leastDatabaseWait } from '../support/clock.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
@@ -12,6 +12,8 @@ import { FileProvider } from './file-provider.ts';
 const json = { 'content-type': 'application/json' };
 /** How long an upstream may be silent, on a clock that the test turns. Milliseconds. */
 const limit = 50_000;
+/** Longer than the gateway waits for its database. Milliseconds. */
+const long = 20_000;
 /** How long closing waits for calls, by the same clock. Milliseconds. */
 const drainTimeout = 3_000;
 /** More than the connections between hold. Bytes. */
@@ -129,7 +131,7 @@ describe('a file on its way', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let gateway: LiveGateway;
   let kept: string;
-  let clock: HeldClock | undefined;
+  let clock: HeldClock;
 
   async function start(): Promise<LiveGateway> {
     return startGateway({
@@ -153,6 +155,7 @@ describe('a file on its way', () => {
     provider = await FileProvider.start();
   });
   beforeEach(async () => {
+    clock = new HeldClock(leastDatabaseWait);
     database = await freshDatabase();
     gateway = await start();
     await gateway.gateway.credits?.topUp({ userId: 'usr_1', credits: 10, reference: 'first' });
@@ -161,7 +164,7 @@ describe('a file on its way', () => {
     kept = await upload();
   });
   afterEach(async () => {
-    clock?.release();
+    clock.release();
     await gateway.close();
     await database.drop();
   });
@@ -181,16 +184,15 @@ describe('a file on its way', () => {
   const listed = async (): Promise<string[]> =>
     ((await gateway.call('GET', '/v1/files')).body.data ?? []).map(({ id }: { readonly id: string }) => id);
 
-  /** Makes a call, and brings it into the phase. What is long lasts until the actor lets it pass. */
+  /** Makes a call, and brings it into the phase. What is long lasts until an actor lets it pass. */
   async function open(
     phase: Phase,
-    actor: Actor,
     method: string,
     path: string,
     headers: object,
   ): Promise<Call & { aborted: boolean }> {
-    // how long the gateway waits for its database is none of what a hanging upstream lets pass
-    clock = new HeldClock(actor === 'the gateway closes' ? drainTimeout : 20_000);
+    // what is left of a limit that began anew passes by itself
+    clock.heldFrom = long;
     const begun = new Promise<{ readonly req: IncomingMessage; readonly res: ServerResponse }>((resolve) => {
       const take = (req: IncomingMessage, res: ServerResponse): void => {
         phase.begin(req, res);
@@ -225,7 +227,7 @@ describe('a file on its way', () => {
       isAnswered = true;
     });
     for (let turns = 0; !isAnswered && turns < 10; turns += 1) {
-      clock?.turn(limit);
+      clock.turn(limit, long);
       await untilRead();
     }
   }
@@ -237,9 +239,10 @@ describe('a file on its way', () => {
     if (actor === 'the upstream drops it') req.socket.destroy();
     if (actor === 'the upstream hangs') await hang(answer);
     if (actor === 'the gateway closes') {
+      clock.heldFrom = drainTimeout;
       const closed = gateway.gateway.close();
       // nothing else that is as long may pass for it
-      clock?.turn(drainTimeout);
+      clock.turn(drainTimeout);
       await closed;
     }
     return answer;
@@ -247,6 +250,7 @@ describe('a file on its way', () => {
 
   /** Requires that no place is taken, and nothing charged; a gateway that has closed is started again. */
   async function expectNothingLeft(actor: Actor): Promise<void> {
+    clock.heldFrom = leastDatabaseWait;
     if (actor === 'the gateway closes') {
       await gateway.close();
       gateway = await start();
@@ -264,7 +268,7 @@ describe('a file on its way', () => {
       const isMade = phase.isWhole && actor === 'the client leaves';
       const outcome = isMade ? 'the file is listed' : 'no file is noted, and its place is free';
       it(`${phase.name}, because ${actor}: the other side is told, and ${outcome}`, async () => {
-        const call = await open(phase, actor, 'POST', '/v1/files', { ...form, 'content-length': large });
+        const call = await open(phase, 'POST', '/v1/files', { ...form, 'content-length': large });
         const answer = await act(actor, call);
         if (isMade) {
           await untilRead();
@@ -306,7 +310,6 @@ describe('a file on its way', () => {
               phase.send(sent);
             },
           },
-          actor,
           'GET',
           `/v1/files/${kept}/content`,
           {},
@@ -331,7 +334,7 @@ describe('a file on its way', () => {
       upstreams: [{ name: 'one', baseUrl: provider.baseUrl }],
     });
     const [, whole] = uploads as unknown as [Phase, Phase];
-    const call = await open(whole, 'the gateway closes', 'POST', '/v1/files', { ...form, 'content-length': large });
+    const call = await open(whole, 'POST', '/v1/files', { ...form, 'content-length': large });
     call.sent.destroy();
     await untilRead();
     const closed = gateway.gateway.close();

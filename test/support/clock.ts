@@ -25,7 +25,7 @@ export async function whileTimeStands<T>(at: number, work: () => Promise<T>): Pr
 }
 
 /** Less than the gateway waits for an answer of its database, by timers. With them held, it waits as long as a busy machine takes. Milliseconds. */
-export const leastDatabaseWait = 1_000;
+export const leastDatabaseWait = 1_200;
 
 type Start = (end: (...args: unknown[]) => void, delay?: number, ...args: unknown[]) => NodeJS.Timeout;
 
@@ -37,15 +37,17 @@ export class HeldClock {
   readonly #now = performance.now.bind(performance);
   readonly #setTimeout = globalThis.setTimeout;
   readonly #clearTimeout = globalThis.clearTimeout;
-  readonly #held = new Map<unknown, { readonly dueAt: number; readonly end: () => void }>();
+  readonly #held = new Map<unknown, { readonly delay: number; readonly dueAt: number; readonly end: () => void }>();
   #ahead = 0;
   #isReleased = false;
+  /** Timers of so many milliseconds or more are held, from now on. */
+  heldFrom: number;
 
-  /** @param heldFrom timers of so many milliseconds or more are held */
   constructor(heldFrom: number) {
+    this.heldFrom = heldFrom;
     performance.now = () => this.#now() + this.#ahead;
     const start: Start = (end, delay = 0, ...args) =>
-      delay < heldFrom ? (this.#setTimeout as Start)(end, delay, ...args) : this.#hold(() => end(...args), delay);
+      delay < this.heldFrom ? (this.#setTimeout as Start)(end, delay, ...args) : this.#hold(() => end(...args), delay);
     globalThis.setTimeout = Object.assign(start, this.#setTimeout) as typeof setTimeout;
     globalThis.clearTimeout = (timer) => {
       this.#held.delete(timer);
@@ -57,7 +59,7 @@ export class HeldClock {
     // a timer as others are, for `unref`, and for when time passes by itself again
     const timer = (this.#setTimeout as Start)(() => this.#isReleased && end(), delay);
     const refresh = timer.refresh.bind(timer);
-    const note = () => this.#held.set(timer, { dueAt: performance.now() + delay, end });
+    const note = () => this.#held.set(timer, { delay, dueAt: performance.now() + delay, end });
     timer.refresh = () => {
       note();
       return refresh();
@@ -66,11 +68,15 @@ export class HeldClock {
     return timer;
   }
 
-  /** Lets so many milliseconds pass, and ends in their order the timers that are due by then. */
-  turn(milliseconds: number): void {
+  /**
+   * Lets so many milliseconds pass, and ends in their order the timers that are due by then.
+   * @param shortest those of fewer milliseconds stay held. @default none does
+   */
+  turn(milliseconds: number, shortest = 0): void {
     const target = performance.now() + milliseconds;
     for (;;) {
-      const [next] = [...this.#held].sort(([, a], [, b]) => a.dueAt - b.dueAt);
+      const turned = [...this.#held].filter(([, { delay }]) => delay >= shortest);
+      const [next] = turned.sort(([, a], [, b]) => a.dueAt - b.dueAt);
       if (!next || next[1].dueAt > target) break;
       const [timer, { dueAt, end }] = next;
       clearTimeout(timer as NodeJS.Timeout);
