@@ -111,7 +111,7 @@ function rateLimitError({ whose, limit, kind }: LimitUsage, headers: Record<stri
 }
 
 /** Decides in memory, at once. {@link LimitOptions}`.shared` says when it includes what other processes count. */
-export function createLimiter({ options, counters, onRefused, onCounted, now = Date.now }: LimiterDeps): Admit {
+export function createLimiter({ options, counters, onRefused, onCounted, now = () => Date.now() }: LimiterDeps): Admit {
   function appliedLimitsOf(principal: Principal, at: number): AppliedLimits[] {
     const applied: AppliedLimits[] = [];
     const { userId, keyId } = principal;
