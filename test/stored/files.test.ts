@@ -335,12 +335,14 @@ describe('files, uploads and vector stores', () => {
       server.close();
     });
 
-    it('that was answered before its end has its connection closed, if the client sends no more', async function () {
-      this.timeout(15_000);
+    it('that was answered before its end has its connection closed, if the client sends no more', async () => {
+      const server = createServer((req, res) => gateway.gateway.router(req, res));
+      // it is kept as any other is
+      server.keepAliveTimeout = 100;
       provider.onUpload = (_req, res) => {
         res.writeHead(400, { 'content-type': 'application/json' }).end('{}');
       };
-      const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1');
+      const socket = connect(await listenOn(server), '127.0.0.1');
       socket.write(
         `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${gateway.key}\r\n` +
           'content-type: multipart/form-data; boundary=x\r\ncontent-length: 100000\r\n\r\nbeginning',
@@ -348,6 +350,7 @@ describe('files, uploads and vector stores', () => {
       const [answer] = (await once(socket, 'data')) as [Buffer];
       expect(answer.toString()).to.match(/^HTTP\/1.1 400 /);
       await once(socket.resume(), 'close');
+      server.close();
     });
 
     it('that is refused before it goes up is dropped, and its connection takes the next request', async () => {
