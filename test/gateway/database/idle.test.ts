@@ -64,8 +64,8 @@ describe('With nothing to do', () => {
       // what starting asks is over by then
       await sleep(1_000);
       asked.length = 0;
-      // the time that is measured: a busy machine wakes later
       const startedAt = performance.now();
+      // the time that is measured: a busy machine wakes later
       await sleep(5_000);
       const took = performance.now() - startedAt;
       const inTime = (most: number) => Math.floor((most * took) / 5_000);
