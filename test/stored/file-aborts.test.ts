@@ -191,7 +191,6 @@ describe('a file on its way', () => {
     path: string,
     headers: object,
   ): Promise<Call & { aborted: boolean }> {
-    // what is left of a limit that began anew passes by itself
     clock.heldFrom = long;
     const begun = new Promise<{ readonly req: IncomingMessage; readonly res: ServerResponse }>((resolve) => {
       const take = (req: IncomingMessage, res: ServerResponse): void => {

@@ -29,6 +29,14 @@ export const leastDatabaseWait = 1_200;
 
 type Start = (end: (...args: unknown[]) => void, delay?: number, ...args: unknown[]) => NodeJS.Timeout;
 
+interface HeldTimer {
+  readonly delay: number;
+  readonly dueAt: number;
+  /** Whether one that was held has set it as it ended. */
+  readonly follows: boolean;
+  end(): void;
+}
+
 /**
  * Time that passes when a test says so: from when it is made to its release, a long global timer ends only when the clock is turned past
  * it, however busy the machine is. `performance.now()` runs on, and is as far ahead as the clock was turned.
@@ -37,8 +45,9 @@ export class HeldClock {
   readonly #now = performance.now.bind(performance);
   readonly #setTimeout = globalThis.setTimeout;
   readonly #clearTimeout = globalThis.clearTimeout;
-  readonly #held = new Map<unknown, { readonly delay: number; readonly dueAt: number; readonly end: () => void }>();
+  readonly #held = new Map<NodeJS.Timeout, HeldTimer>();
   #ahead = 0;
+  #isEnding = false;
   #isReleased = false;
   /** Timers of so many milliseconds or more are held, from now on. */
   heldFrom: number;
@@ -47,10 +56,12 @@ export class HeldClock {
     this.heldFrom = heldFrom;
     performance.now = () => this.#now() + this.#ahead;
     const start: Start = (end, delay = 0, ...args) =>
-      delay < this.heldFrom ? (this.#setTimeout as Start)(end, delay, ...args) : this.#hold(() => end(...args), delay);
+      delay >= this.heldFrom || this.#isEnding
+        ? this.#hold(() => end(...args), delay)
+        : (this.#setTimeout as Start)(end, delay, ...args);
     globalThis.setTimeout = Object.assign(start, this.#setTimeout) as typeof setTimeout;
     globalThis.clearTimeout = (timer) => {
-      this.#held.delete(timer);
+      this.#held.delete(timer as NodeJS.Timeout);
       this.#clearTimeout(timer);
     };
   }
@@ -59,7 +70,8 @@ export class HeldClock {
     // a timer as others are, for `unref`, and for when time passes by itself again
     const timer = (this.#setTimeout as Start)(() => this.#isReleased && end(), delay);
     const refresh = timer.refresh.bind(timer);
-    const note = () => this.#held.set(timer, { delay, dueAt: performance.now() + delay, end });
+    const follows = this.#isEnding;
+    const note = () => this.#held.set(timer, { delay, dueAt: performance.now() + delay, follows, end });
     timer.refresh = () => {
       note();
       return refresh();
@@ -68,20 +80,28 @@ export class HeldClock {
     return timer;
   }
 
+  #end(timer: NodeJS.Timeout, { end }: HeldTimer): void {
+    clearTimeout(timer);
+    this.#isEnding = true;
+    try {
+      end();
+    } finally {
+      this.#isEnding = false;
+    }
+  }
+
   /**
    * Lets so many milliseconds pass, and ends in their order the timers that are due by then.
-   * @param shortest those of fewer milliseconds stay held. @default none does
+   * @param shortest those of fewer milliseconds stay held, unless one that ends has set them. @default none does
    */
   turn(milliseconds: number, shortest = 0): void {
     const target = performance.now() + milliseconds;
     for (;;) {
-      const turned = [...this.#held].filter(([, { delay }]) => delay >= shortest);
+      const turned = [...this.#held].filter(([, { delay, follows }]) => follows || delay >= shortest);
       const [next] = turned.sort(([, a], [, b]) => a.dueAt - b.dueAt);
       if (!next || next[1].dueAt > target) break;
-      const [timer, { dueAt, end }] = next;
-      clearTimeout(timer as NodeJS.Timeout);
-      this.#ahead = Math.max(this.#ahead, dueAt - this.#now());
-      end();
+      this.#ahead = Math.max(this.#ahead, next[1].dueAt - this.#now());
+      this.#end(...next);
     }
     this.#ahead = Math.max(this.#ahead, target - this.#now());
   }
@@ -90,10 +110,7 @@ export class HeldClock {
   skip(milliseconds: number): void {
     this.#ahead += milliseconds;
     const late = [...this.#held].filter(([, { dueAt }]) => dueAt <= performance.now());
-    for (const [timer, { end }] of late.sort(([, a], [, b]) => a.dueAt - b.dueAt)) {
-      clearTimeout(timer as NodeJS.Timeout);
-      end();
-    }
+    for (const timer of late.sort(([, a], [, b]) => a.dueAt - b.dueAt)) this.#end(...timer);
   }
 
   /** Time passes by itself again. */
