@@ -124,8 +124,8 @@ export class FineTunedModels implements AccountModels {
   }
 
   /** This process has recorded one. */
-  added({ id, userId, upstream }: StoredObject): void {
-    this.#learn(this.own(id, userId, upstream) ?? { id, userId, upstream, createdAt: new Date() });
+  added(stored: StoredObjectDocument): void {
+    this.#learn(toModel(stored));
   }
 
   /** This process has removed one. */

@@ -159,7 +159,7 @@ export class StoredObjectRecords {
         throw error;
       });
     if (stored?.userId === object.userId && stored.upstream === upstream && stored.kind === kind) {
-      if (kind === 'model') this.models.added(object);
+      if (kind === 'model') this.models.added(stored);
       return true;
     }
     this.#logger.warn('an upstream has named a new object as another one is named', { upstream, kind, id });

@@ -120,8 +120,22 @@ describe('the name of a fine-tuned model', () => {
   });
 
   it('is listed with the time at which it was made, also after its job was read again', async () => {
-    const id = await makeModel('ft:m:acme::time');
+    const before = Math.floor(Date.now() / 1_000);
+    const { Date: clock } = globalThis;
+    let id = '';
+    try {
+      // of a process whose clock is an hour ahead of the database's
+      globalThis.Date = class extends clock {
+        constructor(...given: unknown[]) {
+          super(...((given.length > 0 ? given : [clock.now() + 3_600_000]) as [number]));
+        }
+      } as DateConstructor;
+      id = await makeModel('ft:m:acme::time');
+    } finally {
+      globalThis.Date = clock;
+    }
     const { created } = await client.models.retrieve('ft:m:acme::time');
+    expect(created).to.be.within(before, Date.now() / 1_000);
     await until(() => Date.now() >= (created + 2) * 1_000);
     await client.fineTuning.jobs.retrieve(id);
     expect(await client.models.retrieve('ft:m:acme::time')).to.have.property('created', created);
