@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import OpenAI from 'openai';
 import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { GatewayError, type UsageRecord } from '../../src/index.ts';
+import { HeldClock } from '../support/clock.ts';
 import { until } from '../support/until.ts';
 import { respond, SocketUpstream } from './socket-upstream.ts';
 import { SocketClient, type SocketGateway, startSocketGateway, startSockets } from './support.ts';
@@ -130,11 +131,20 @@ describe('the transcription of what a user says in a realtime session', () => {
   }
 
   it('is charged by the length of its sound where its client has left and the upstream says nothing more', async () => {
-    const upstreams = [{ name: 'up', baseUrl: upstream.baseUrl, timeouts: { firstByte: 300 } }];
+    const firstByte = 50_000;
+    const clock = new HeldClock(firstByte);
+    const upstreams = [{ name: 'up', baseUrl: upstream.baseUrl, timeouts: { firstByte } }];
     const impatient = await startSocketGateway({ upstreams });
-    const client = await open(undefined, '?model=gpt-realtime', impatient.key, impatient.url);
-    await commit(client, 'item_1', sound(2));
-    client.socket.close();
+    try {
+      const client = await open(undefined, '?model=gpt-realtime', impatient.key, impatient.url);
+      await commit(client, 'item_1', sound(2));
+      client.socket.close();
+      await client.whenClosed();
+      expect(impatient.usage).to.have.length(0);
+      clock.turn(firstByte);
+    } finally {
+      clock.release();
+    }
     const [record] = await impatient.charged(1);
     expect(record).to.include({ model: 'gpt-4o-transcribe', inputTokens: 20, seconds: 2, estimated: true });
     await impatient.close();
