@@ -1,26 +1,23 @@
 /**
  * Does this while a clock stands still, so that all of it falls into one minute, window or day, however long it takes: `Date`, or
- * `performance`, by which durations are measured. The timers and the database's clock run on.
+ * `performance`, by which durations are measured. Time passes there by what `pass` is called with alone. The timers and the database's
+ * clock run on.
+ * @param at where it stands. @default where it is
  */
-export async function whileClockStands<T>(work: () => T | Promise<T>, clock: { now(): number } = Date): Promise<T> {
+export async function whileClockStands<T>(
+  work: (pass: (milliseconds: number) => void) => T | Promise<T>,
+  clock: { now(): number } = Date,
+  at = clock.now(),
+): Promise<T> {
   const { now } = clock;
-  const at = clock.now();
+  let shown = at;
   try {
-    clock.now = () => at;
-    return await work();
+    clock.now = () => shown;
+    return await work((milliseconds) => {
+      shown += milliseconds;
+    });
   } finally {
     clock.now = now;
-  }
-}
-
-/** Does this while `performance.now()` stands at a moment: what is measured by it takes no time, and is due when it is put there. */
-export async function whileTimeStands<T>(at: number, work: () => Promise<T>): Promise<T> {
-  const { now } = performance;
-  try {
-    performance.now = () => at;
-    return await work();
-  } finally {
-    performance.now = now;
   }
 }
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
+import { whileClockStands } from '../../support/clock.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { timePassing } from '../../support/passing-time.ts';
 import { fakeWebhooks } from '../delivery-services.ts';
 import { type Deliveries, openDeliveries, type StoredDeliveries, sendWith } from './harness.ts';
 import { pendingDelivery } from './pending-delivery.ts';
@@ -27,7 +27,7 @@ describe('An attempt whose claim was answered late', () => {
 
   /** Does this while no time passes but so much, until the database answers the next update. */
   function answeredAfter<T>(milliseconds: number, work: () => Promise<T>): Promise<T> {
-    return timePassing((pass) => {
+    return whileClockStands((pass) => {
       let isAnswered = false;
       connection.getClient().on('commandSucceeded', ({ commandName }) => {
         if (commandName !== 'update' || isAnswered) return;
@@ -35,7 +35,7 @@ describe('An attempt whose claim was answered late', () => {
         pass(milliseconds);
       });
       return work();
-    });
+    }, performance);
   }
 
   /** Resolves with how often it was sent, and what is stored then. */

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
+import { whileClockStands } from '../../support/clock.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
 import {
@@ -21,14 +22,11 @@ async function inOneSecond<T>(work: () => Promise<T>): Promise<T> {
   const { setTimeout } = globalThis;
   const start = (end: (...args: unknown[]) => void, delay = 0, ...args: unknown[]) =>
     setTimeout(end, delay === 1_000 ? 180_000 : delay, ...args);
-  const standing = [Date, performance].map((clock) => ({ clock, now: clock.now, at: clock.now() }));
   try {
     globalThis.setTimeout = Object.assign(start, setTimeout) as typeof setTimeout;
-    for (const { clock, at } of standing) clock.now = () => at;
-    return await work();
+    return await whileClockStands(() => whileClockStands(work, performance));
   } finally {
     globalThis.setTimeout = setTimeout;
-    for (const { clock, now } of standing) clock.now = now;
   }
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import type { UpstreamTimeouts } from '../../../src/index.ts';
-import { whileTimeStands } from '../../support/clock.ts';
+import { whileClockStands } from '../../support/clock.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import {
@@ -395,18 +395,22 @@ describe('an upstream that', () => {
   it('fails again and again gets no calls for a while, and is then tried again', async () => {
     await start();
     const at = Math.ceil(performance.now());
-    await whileTimeStands(at, async () => {
-      upstream.script = json(500, { error: { code: 'theirs' } });
-      await ask();
-      await ask();
-      expect(upstream.requests.length).to.equal(5);
-      const left = await Promise.all(Array.from({ length: 20 }, () => ask()));
-      const kept = left.filter(({ status, text }) => status === 502 && codeOf(text) === 'upstream_unreachable');
-      expect(kept.length).to.equal(20);
-      expect(upstream.requests.length).to.equal(5);
-    });
+    await whileClockStands(
+      async () => {
+        upstream.script = json(500, { error: { code: 'theirs' } });
+        await ask();
+        await ask();
+        expect(upstream.requests.length).to.equal(5);
+        const left = await Promise.all(Array.from({ length: 20 }, () => ask()));
+        const kept = left.filter(({ status, text }) => status === 502 && codeOf(text) === 'upstream_unreachable');
+        expect(kept.length).to.equal(20);
+        expect(upstream.requests.length).to.equal(5);
+      },
+      performance,
+      at,
+    );
     upstream.script = json(200, Buffer.from(whole));
     // when the breaker lets a call try
-    await whileTimeStands(at + 1_001, async () => expect((await ask()).status).to.equal(200));
+    await whileClockStands(async () => expect((await ask()).status).to.equal(200), performance, at + 1_001);
   });
 });

@@ -8,7 +8,7 @@ import type { ModelObserver } from '../../../src/proxy/hooks.ts';
 import { createRetryPolicy, tryUpstreams } from '../../../src/proxy/retry.ts';
 import { type Candidate, createUpstream, modelMatcher, orderUpstreams } from '../../../src/proxy/upstream.ts';
 import { CallPlace } from '../../../src/proxy/upstream-state.ts';
-import { HeldClock, whileClockStands, whileTimeStands } from '../../support/clock.ts';
+import { HeldClock, whileClockStands } from '../../support/clock.ts';
 import { listenOn, nobody } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
 import type { TestProxyOptions } from '../../support/model-proxy.ts';
@@ -110,7 +110,7 @@ describe('the decision to retry', () => {
   /** Whether a call that may wait so long waits for another try. Milliseconds. */
   async function waits(headers: Readonly<Record<string, string>>, maxWait: number): Promise<boolean> {
     const asked = () => tries([{ status: 500, headers }], maxWait, 2, true);
-    const { count, ending } = await whileTimeStands(Math.ceil(performance.now()), asked);
+    const { count, ending } = await whileClockStands(asked, performance, Math.ceil(performance.now()));
     expect(count).to.equal(1);
     return ending === 'upstream_timeout';
   }
@@ -270,9 +270,9 @@ describe('model calls over several upstreams', () => {
     a.script = json(500, {});
     b.script = json(200, { from: 'b', choices: [{}] });
     // it is tried again when a second is over
-    await whileTimeStands(performance.now(), async () => {
+    await whileClockStands(async () => {
       for (let i = 0; i < 12; i += 1) expect((await chat()).status).to.equal(200);
-    });
+    }, performance);
     expect(a.requests).to.have.lengthOf(5);
   });
 
