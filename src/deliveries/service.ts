@@ -30,7 +30,7 @@ import { Scheduler, type SchedulerDeps } from './scheduler.ts';
 import { type ClientOptions, createDeliveryClient, createSend } from './send.ts';
 
 /** How long the lease of an attempt or of an event lasts: after that, another process may go on for a dead one. Milliseconds. */
-const lease = 4_500;
+const defaultLease = 4_500;
 /** Two renewals may fail before a lease lapses. Milliseconds. */
 const renewInterval = 1_250;
 /** How long closing waits for pending work. Milliseconds. */
@@ -79,6 +79,7 @@ function once(work: () => Promise<void>): () => Promise<void> {
 /** Joins the parts of deliveries. Each takes those above it. */
 function createParts(deps: DeliveryServiceDeps) {
   const { deliveries, events, outbox, options, fanOutObserver } = deps;
+  const { lease = defaultLease } = options;
   const closed = new AbortController();
   // every write that is being retried listens
   setMaxListeners(0, closed.signal);
@@ -91,10 +92,10 @@ function createParts(deps: DeliveryServiceDeps) {
   const lookAhead = 2 * options.sweepInterval;
   const jobs = createJobs({ ...options, connection: deps.connection, owner, lookAhead });
   const shared = {
-    ...{ onAttempt() {}, onFailed() {}, onEnded() {}, lease },
+    ...{ onAttempt() {}, onFailed() {}, onEnded() {} },
     ...deps,
     ...options,
-    ...{ owner, renewInterval, pendingWork, jobs, send },
+    ...{ owner, lease, renewInterval, pendingWork, jobs, send },
     retention: options.retentionDays * 86_400_000,
     closed: closed.signal,
     sendRates: createSendRates(deps.sendRates),
@@ -140,7 +141,7 @@ function createParts(deps: DeliveryServiceDeps) {
       await client.close();
     }
   });
-  return { jobs, attempts, scheduler, fanOut, due, expiry, history, manual, resend, hasEnded, stop, close };
+  return { jobs, attempts, scheduler, fanOut, due, expiry, history, manual, resend, hasEnded, lease, stop, close };
 }
 
 /** What other subjects see of deliveries, and do to them. */
@@ -155,7 +156,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps) {
     /** Makes the deliveries of events. */
     fanOut: { prepare: fanOut.prepare.bind(fanOut), wake: due.onEvent } satisfies FanOuts,
     /** How long this process holds an event that it fans out. Milliseconds. */
-    lease: deps.options.lease ?? lease,
+    lease: parts.lease,
     /** The states of events, from their deliveries. */
     eventStatuses: createEventStatuses(deliveries, events),
     history: parts.history,

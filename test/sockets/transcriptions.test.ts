@@ -132,9 +132,9 @@ describe('the transcription of what a user says in a realtime session', () => {
 
   it('is charged by the length of its sound where its client has left and the upstream says nothing more', async () => {
     const firstByte = 50_000;
-    const clock = new HeldClock(firstByte);
     const upstreams = [{ name: 'up', baseUrl: upstream.baseUrl, timeouts: { firstByte } }];
     const impatient = await startSocketGateway({ upstreams });
+    const clock = new HeldClock(firstByte);
     try {
       const client = await open(undefined, '?model=gpt-realtime', impatient.key, impatient.url);
       await commit(client, 'item_1', sound(2));

@@ -127,8 +127,9 @@ describe('the name of a fine-tuned model', () => {
       // of a process whose clock is an hour ahead of the database's
       globalThis.Date = class extends clock {
         constructor(...given: unknown[]) {
-          super(...((given.length > 0 ? given : [clock.now() + 3_600_000]) as [number]));
+          super(...((given.length > 0 ? given : [globalThis.Date.now()]) as [number]));
         }
+        static override now = () => clock.now() + 3_600_000;
       } as DateConstructor;
       id = await makeModel('ft:m:acme::time');
     } finally {

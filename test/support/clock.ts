@@ -1,6 +1,6 @@
 /**
- * Does this while a clock stands still, so that all of it falls into one minute, window or day, however long it takes: `Date`, or
- * `performance`, by which durations are measured. Time passes there by what `pass` is called with alone. The timers and the database's
+ * Does this while a clock stands still, so that all of it falls into one minute, window or day, however long it takes: `Date.now()`,
+ * or that of `performance`, by which durations are measured. Time passes there by what `pass` is called with alone. The timers and the database's
  * clock run on.
  * @param at where it stands. @default where it is
  */
@@ -36,13 +36,16 @@ interface HeldTimer {
 
 /**
  * Time that passes when a test says so: from when it is made to its release, a long global timer ends only when the clock is turned past
- * it, however busy the machine is. `performance.now()` runs on, and is as far ahead as the clock was turned.
+ * it, however busy the machine is. `performance.now()` runs on, and is as far ahead as the clock was turned. It holds none of
+ * `node:timers/promises`, of `setInterval`, of `AbortSignal` and of undici.
  */
 export class HeldClock {
   readonly #now = performance.now.bind(performance);
   readonly #setTimeout = globalThis.setTimeout;
   readonly #clearTimeout = globalThis.clearTimeout;
   readonly #held = new Map<NodeJS.Timeout, HeldTimer>();
+  /** Held timers whose time has passed outside. */
+  readonly #late = new Set<NodeJS.Timeout>();
   #ahead = 0;
   #isEnding = false;
   #isReleased = false;
@@ -65,7 +68,10 @@ export class HeldClock {
 
   #hold(end: () => void, delay: number): NodeJS.Timeout {
     // a timer as others are, for `unref`, and for when time passes by itself again
-    const timer = (this.#setTimeout as Start)(() => this.#isReleased && end(), delay);
+    const timer: NodeJS.Timeout = (this.#setTimeout as Start)(
+      () => (this.#isReleased ? end() : this.#late.add(timer)),
+      delay,
+    );
     const refresh = timer.refresh.bind(timer);
     const follows = this.#isEnding;
     const note = () => this.#held.set(timer, { delay, dueAt: performance.now() + delay, follows, end });
@@ -107,7 +113,9 @@ export class HeldClock {
   skip(milliseconds: number): void {
     this.#ahead += milliseconds;
     const late = [...this.#held].filter(([, { dueAt }]) => dueAt <= performance.now());
-    for (const timer of late.sort(([, a], [, b]) => a.dueAt - b.dueAt)) this.#end(...timer);
+    for (const [timer, held] of late.sort(([, a], [, b]) => a.dueAt - b.dueAt)) {
+      if (this.#held.get(timer) === held) this.#end(timer, held);
+    }
   }
 
   /** Time passes by itself again. */
@@ -116,5 +124,10 @@ export class HeldClock {
     performance.now = this.#now;
     globalThis.setTimeout = this.#setTimeout;
     globalThis.clearTimeout = this.#clearTimeout;
+    for (const timer of this.#late) {
+      const held = this.#held.get(timer);
+      if (held) setImmediate(held.end);
+    }
+    this.#held.clear();
   }
 }

@@ -22,24 +22,31 @@ export function paceLimits(pauses: Readonly<Record<number, number>> = {}): void 
   let isOver = false;
   let passed = 0;
   let answeredAt = 0;
-  const time = () => (isOver ? Number.POSITIVE_INFINITY : passed + Math.min(performance.now() - answeredAt, stride));
+  // also where a test has the clock stand
+  const now = performance.now.bind(performance);
+  const time = () => passed + Math.min(now() - answeredAt, isOver ? Number.POSITIVE_INFINITY : stride);
 
   async function pace(): Promise<void> {
     const ticks = connection.collection<{ _id: string }>('ticks');
     while (!isOver) {
       const write = ticks.updateOne({ _id: 'tick' }, { $inc: { count: 1 } }, { upsert: true, writeConcern });
-      await Promise.all([write, new Promise((resolve) => start(resolve, stride / 2))]);
+      await Promise.all([write.catch(() => {}), new Promise((resolve) => start(resolve, stride / 2))]);
       passed = time();
-      answeredAt = performance.now();
+      answeredAt = now();
     }
   }
 
   function startPaced(call: (...args: unknown[]) => void, delay = 0, ...args: unknown[]): NodeJS.Timeout {
     const pause = pauses[delay] ?? delay;
     if (!(pause >= shortestLimit)) return start(call, pause, ...args);
-    const due = time() + delay;
+    let due = time() + delay;
     // looks often, so that of two limits the shorter one ends first
-    const timer: NodeJS.Timeout = start(() => (time() < due ? timer.refresh() : call(...args)), shortestLimit / 4);
+    const timer: NodeJS.Timeout = start(() => (time() < due ? again() : call(...args)), shortestLimit / 4);
+    const again = timer.refresh.bind(timer);
+    timer.refresh = () => {
+      due = time() + delay;
+      return again();
+    };
     return timer;
   }
 
@@ -51,7 +58,7 @@ export function paceLimits(pauses: Readonly<Record<number, number>> = {}): void 
 
   before(async () => {
     connection = await mongoose.createConnection(freshUri()).asPromise();
-    answeredAt = performance.now();
+    answeredAt = now();
     pacing = pace();
     globalThis.setTimeout = startPaced as typeof setTimeout;
     AbortSignal.timeout = abortPaced;

@@ -51,8 +51,9 @@ describe('An outcome that arrives after the lease has lapsed', () => {
 
   const stopped = () => worker('stopped');
   /** A claim whose lease has lapsed since, however long that took. */
-  async function lapsed<Claim>(claiming: Promise<Claim | null>): Promise<Claim> {
+  async function lapsed<C extends { heldUntil: number }>(claiming: Promise<C | null>): Promise<C> {
     const claim = (await claiming) ?? expect.fail('it was not claimed');
+    claim.heldUntil = performance.now();
     const past = new Date(0);
     const isManual = { $ne: [{ $type: '$manual' }, 'missing'] };
     const manual = { $cond: [isManual, { $mergeObjects: ['$manual', { until: past }] }, '$$REMOVE'] };

@@ -40,7 +40,7 @@ describe('A read that fails while no code waits for it', () => {
     const wanted = { userId: 'usr_1', webhookId: 'wh_1', states: ['failed', 'skipped'] as const, since };
     const failed: string[] = [];
     connection.getClient().on('commandFailed', ({ commandName }) => failed.push(commandName));
-    // after the read of the types, both counts fail: with a code that neither the driver nor a monitor's answer is waited for
+    // after the read of the types, both counts fail, with a code at which the driver neither tries again nor looks for its server
     await failing({ skip: 1 }, { failCommands: ['aggregate'], errorCode: 11_601 });
     const { count } = recoverable();
     const error = await count({ ...wanted, until: new Date() }, 10).catch((reason: unknown) => reason);

@@ -12,7 +12,6 @@ import { json, ScriptedUpstream } from '../../support/upstream.ts';
 const rarely = 10_000;
 
 describe('a model call of a known account', () => {
-  // it waits until nothing is written for 1.5 s, which takes long beside other tests
   let connection: Connection;
   let upstream: ScriptedUpstream;
   let gateway: ModelGateway;

@@ -77,7 +77,6 @@ async function leave({
   after,
   waits = false,
 }: Leaving): Promise<Left> {
-  const clock = new HeldClock(usageGrace);
   const upstream = await ScriptedUpstream.start();
   upstream.script = script;
   let tell: (record: UsageRecord) => void;
@@ -92,6 +91,7 @@ async function leave({
     },
     [watchClient],
   );
+  const clock = new HeldClock(usageGrace);
   try {
     const startedAt = performance.now();
     const leaving = new AbortController();
