@@ -270,13 +270,17 @@ describe('a translation session', () => {
         const client = await open(key);
         for (const seconds of [40, 30, 60]) client.send(append(seconds));
         await upstream.got(3);
-        client.send(append(1, 'over'));
-        const { status, headers, error } = await client.event('error');
+        // it is told once until it may go on, which may be a second
+        const { status, headers, error } = await whileClockStands(async () => {
+          client.send(append(1, 'over'));
+          const refused = await client.event('error');
+          client.send(append(1, 'again'));
+          client.send(close);
+          await upstream.got(4);
+          return refused;
+        }, performance);
         expect([status, error.code, error.event_id]).to.deep.equal([429, 'rate_limit_exceeded', 'over']);
         expect(Number(headers['retry-after'])).to.be.above(0);
-        client.send(append(1, 'again'));
-        client.send(close);
-        await upstream.got(4);
         say(closed);
         await client.event('session.closed');
         expect(client.events.filter(({ type }) => type === 'error')).to.have.length(1);
