@@ -1,5 +1,5 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import { listenOn } from '../support/listen.ts';
+import { keepConnections, listenOn } from '../support/listen.ts';
 
 /** One request as it arrived. */
 export interface Received {
@@ -39,7 +39,7 @@ export async function startReceiver(...script: Answer[]) {
     if (typeof answer === 'function') answer(res);
     else res.writeHead(answer, { 'content-type': 'text/plain' }).end(`answered ${answer}`);
   });
-  server.keepAliveTimeout = 60_000;
+  keepConnections(server);
   const port = await listenOn(server);
 
   return {

@@ -19,10 +19,7 @@ describe('the description of the API', () => {
     addOpenApiRoutes(router, { spec: loadSpec(), openRequests: new OpenRequests(), logger: silentLogger });
     const app = express().use('/tenants/:name', router).use(router);
     app.options('/v1/openapi.json', (_req, res) => void res.status(204).set('x-host', 'cors').end());
-    // on a busy machine, reading a document takes longer than a server keeps a connection
-    mounted = await listen(app, (server) => {
-      server.keepAliveTimeout = 60_000;
-    });
+    mounted = await listen(app);
     inFront = await listen(router);
   });
   after(() => Promise.all([mounted.close(), inFront.close()]));

@@ -8,7 +8,7 @@ import { untilRead } from '../support/until-read.ts';
 import { chunks, hang, json, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
 
 const jsonHeaders = { 'content-type': 'application/json' };
-/** Longer limits pass when a test says so: a call that ends by itself has waited for none of them. Milliseconds. */
+/** Longer limits pass when a test says so, and end no call before. Milliseconds. */
 const longest = 1_500;
 
 describe('the time limit of an upstream', () => {

@@ -71,7 +71,8 @@ export async function startAccount(usage: object, options: TestOptions): Promise
       };
     },
     async endLimitWindows(refused) {
-      const windows = live.connection.collection('gateway_exceeded');
+      const windows = live.connection?.collection('gateway_exceeded');
+      if (!windows) throw new Error('its database is not its own');
       await until(async () => {
         const counts = (await windows.find({ state: 'open' }).toArray()).flatMap((open) =>
           Object.values<number>(open.counts),

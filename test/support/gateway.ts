@@ -17,8 +17,8 @@ export function newSecretKey(id = 'k1'): string {
 /** A gateway in an Express 5 app on loopback, with a database that nobody else uses and a key for `usr_1`. */
 export interface LiveGateway {
   gateway: ModelGateway;
-  /** To its database. */
-  connection: Connection;
+  /** To the database that it was given for itself; none where `mongo` says which. */
+  connection: Connection | undefined;
   /** Where the app listens, without `/v1`. */
   url: string;
   /** An API key of `usr_1`, with every scope. */
@@ -61,15 +61,14 @@ export async function startGateway(options: TestOptions = {}): Promise<LiveGatew
       logger.warn(...said);
     },
   };
-  const connection = (options.mongo ?? database?.connection) as Connection;
-  const gateway = await createGateway({ ...options, mongo: connection, logger: noting });
+  const gateway = await createGateway({ mongo: database?.connection as Connection, ...options, logger: noting });
   const app = express().use(gateway.router);
   const { url, close } = await listen(app);
   await gateway.start();
   const { key } = await gateway.keys.create({ userId: 'usr_1', scopes });
   return {
     gateway,
-    connection,
+    connection: database?.connection,
     url,
     key,
     async call(method, path, body) {

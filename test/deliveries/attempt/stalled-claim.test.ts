@@ -27,11 +27,11 @@ describe('An attempt whose claim was answered late', () => {
 
   /** Does this while no time passes but so much, until the database answers the next update. */
   function answeredAfter<T>(milliseconds: number, work: () => Promise<T>): Promise<T> {
+    const client = connection.getClient();
     return whileClockStands((pass) => {
-      let isAnswered = false;
-      connection.getClient().on('commandSucceeded', ({ commandName }) => {
-        if (commandName !== 'update' || isAnswered) return;
-        isAnswered = true;
+      client.on('commandSucceeded', function note({ commandName }) {
+        if (commandName !== 'update') return;
+        client.off('commandSucceeded', note);
         pass(milliseconds);
       });
       return work();

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { whileClockStands } from '../../support/clock.ts';
+import { HeldClock, whileClockStands } from '../../support/clock.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
 import {
@@ -14,19 +14,13 @@ import {
 } from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
-/**
- * Does this while the clocks stand, and timers of a second do not end, so that all of it falls into one second, however long it
- * takes.
- */
+/** Does this while the clocks stand, and timers of a second do not end, so that all of it falls into one second, however long it takes. */
 async function inOneSecond<T>(work: () => Promise<T>): Promise<T> {
-  const { setTimeout } = globalThis;
-  const start = (end: (...args: unknown[]) => void, delay = 0, ...args: unknown[]) =>
-    setTimeout(end, delay === 1_000 ? 180_000 : delay, ...args);
+  const clock = new HeldClock(1_000);
   try {
-    globalThis.setTimeout = Object.assign(start, setTimeout) as typeof setTimeout;
     return await whileClockStands(() => whileClockStands(work, performance));
   } finally {
-    globalThis.setTimeout = setTimeout;
+    clock.release();
   }
 }
 
