@@ -8,15 +8,12 @@ import { noStoredObjects } from '../support/no-stored-objects.ts';
 import { until } from '../support/until.ts';
 import { untilRead } from '../support/until-read.ts';
 import { answerResponse, respond, SocketUpstream } from './socket-upstream.ts';
-import { refusalOf, SocketClient, startSockets } from './support.ts';
+import { connectionOf, refusalOf, SocketClient, startSockets } from './support.ts';
 
 /** Long enough for a busy machine, and short enough to be waited for. Milliseconds. */
 const limit = 600;
 /** What closing may take beside the calls under way, with room for a busy machine. Milliseconds. */
 const closesWithin = 5_000;
-
-/** The connection below a socket. */
-const connectionOf = (socket: WebSocket) => (socket as unknown as { readonly _socket: Duplex })._socket;
 
 /** Takes a handshake, and says nothing until the other side has gone. */
 const neverAnswer = (connection: Duplex): void => void connection.on('end', () => connection.end()).resume();

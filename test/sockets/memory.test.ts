@@ -3,7 +3,7 @@ import { WebSocket } from 'ws';
 import { until } from '../support/until.ts';
 import { untilRead } from '../support/until-read.ts';
 import { SocketUpstream } from './socket-upstream.ts';
-import { SocketClient, type SocketGateway, startSocketGateway } from './support.ts';
+import { connectionOf, SocketClient, type SocketGateway, startSocketGateway } from './support.ts';
 
 const mebibyte = 1024 * 1024;
 const bodyMemory = 8 * mebibyte;
@@ -27,6 +27,7 @@ describe('the memory that WebSockets take', () => {
     for (const { socket } of clients) socket.terminate();
     clients = [];
     upstream.reset();
+    beforeRequest = Promise.resolve();
     // whatever has ended them
     await until(async () => (await held()) === 0, undefined, 'nothing is held');
   });
@@ -196,7 +197,9 @@ describe('the memory that WebSockets take', () => {
     const client = await SocketClient.open(`${gateway.url}/responses`, gateway.key);
     clients.push(client);
     client.send({ type: 'response.create', model: 'talk', input: 'x' });
-    for (let n = 0; n < 10_000; n += 1) client.socket.send(Buffer.from([1]));
+    // all in one write: of several, the gateway reads what the first brings, and waits
+    const frame = Buffer.from([0x82, 0x81, 0, 0, 0, 0, 1]);
+    connectionOf(client.socket).write(Buffer.concat(Array.from({ length: 10_000 }, () => frame)));
     await until(async () => (await held()) > mebibyte);
     goOn();
     await upstream.got(10_001);

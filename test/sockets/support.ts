@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
+import type { Duplex } from 'node:stream';
 import express from 'express';
 import OpenAI from 'openai';
 import { WebSocket } from 'ws';
@@ -109,6 +110,9 @@ export async function startSockets(
   const url = `ws://127.0.0.1:${await listenOn(server)}/v1`;
   return { proxy, url, drain: () => sockets.drain(0), close: () => server.close() };
 }
+
+/** The connection below a socket. */
+export const connectionOf = (socket: WebSocket) => (socket as unknown as { readonly _socket: Duplex })._socket;
 
 /** A client's socket, with what it has received. */
 export class SocketClient {
