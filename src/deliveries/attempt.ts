@@ -9,9 +9,9 @@ import { persist } from '../mongo/writes.ts';
 import type { Logger } from '../options/options.ts';
 import type { PendingWork } from '../pending-work.ts';
 import type { DeliveryTarget, TargetLookUp } from '../webhooks/webhook.ts';
-import type { AttemptResult, Claims } from './claims.ts';
+import { type AttemptResult, type Claims, type ComingAttempt, refOf } from './claims.ts';
 import type { Jobs } from './jobs.ts';
-import { type AttemptKey, type CancelReason, type Claim, type ComingAttempt, refOf } from './model.ts';
+import type { AttemptKey, CancelReason, Claim } from './model.ts';
 import { nextAfter, type RetryRules } from './retry.ts';
 import { type DeliveryRequest, NotSentError, reasonToCancel, type Send, toDeliveryRequest } from './send.ts';
 
@@ -259,9 +259,8 @@ export class Attempts {
   /** The gateway could not make the attempt: it does not count, and is made later. */
   async #postpone(claim: Claim, reason: unknown): Promise<undefined> {
     const { claims, logger } = this.#deps;
-    const ref = refOf(claim.delivery);
     const level = reason instanceof NotSentError ? 'warn' : 'error';
-    logger[level]('an attempt could not be made', { ...ref, reason: String(reason) });
+    logger[level]('an attempt could not be made', { ...refOf(claim.delivery), reason: String(reason) });
     await claims.giveBack(claim, retryOwnFailureIn);
   }
 

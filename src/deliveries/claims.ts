@@ -11,6 +11,23 @@ import type { RecordedAttempt } from '../webhooks/recorder.ts';
 import { type Change, createDeliveryWrites, type DeliveryWrites, type DeliveryWritesDeps } from './delivery-writes.ts';
 import type { AttemptKey, AttemptRecord, CancelReason, Claim, Deliveries, DeliveryDocument } from './model.ts';
 
+/** A reference to an attempt that may be due: the claim decides. */
+export type AttemptRef = AttemptKey & Readonly<Pick<DeliveryDocument, 'webhookId' | 'userId'>>;
+
+/** A stored attempt that becomes due soon. */
+export interface ComingAttempt extends AttemptRef {
+  /** Milliseconds until it is due. */
+  readonly wait: number;
+}
+
+/** What a delivery says of its present attempt. */
+export type FoundAttempt = Pick<DeliveryDocument, '_id' | 'webhookId' | 'userId' | 'attempt'>;
+
+/** The delivery's present attempt. */
+export function refOf({ _id, webhookId, userId, attempt }: FoundAttempt): AttemptRef {
+  return { deliveryId: _id, webhookId, userId, attempt };
+}
+
 /** What follows an attempt: the end of the delivery, or another attempt in `retryIn` milliseconds. */
 export type Next = { readonly state: 'delivered' | 'failed' } | { readonly retryIn: number };
 

@@ -1,7 +1,8 @@
 import type { UnfinishedEvent } from '../events/outbox.ts';
 import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
-import { type ComingAttempt, type DeliveryModel, refOf, type WebhookRef } from './model.ts';
+import { type ComingAttempt, type FoundAttempt, refOf } from './claims.ts';
+import type { DeliveryModel } from './model.ts';
 
 /** A position in the order in which attempts become due. */
 interface DuePosition {
@@ -13,11 +14,6 @@ interface Group {
   readonly _id: string;
   readonly claimableAt: Date;
   readonly count: number;
-}
-
-interface FoundAttempt extends WebhookRef {
-  readonly _id: string;
-  readonly attempt: number;
 }
 
 type FoundComing = FoundAttempt & Pick<ComingAttempt, 'wait'>;

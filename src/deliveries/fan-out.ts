@@ -7,8 +7,8 @@ import type { PendingWork } from '../pending-work.ts';
 import { inFanOutSpan } from '../tracing/spans.ts';
 import type { DeliveryTarget } from '../webhooks/webhook.ts';
 import type { FirstAttempt } from './attempt.ts';
-import { type Claims, sendMargin } from './claims.ts';
-import { type AttemptRef, type DeliveryDocument, refOf } from './model.ts';
+import { type AttemptRef, type Claims, refOf, sendMargin } from './claims.ts';
+import type { DeliveryDocument } from './model.ts';
 import { attemptsAllowed } from './retry.ts';
 import type { BeginFirst, FirstStart, Scheduler } from './scheduler.ts';
 

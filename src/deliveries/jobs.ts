@@ -5,7 +5,7 @@ import { databaseOf, withCommandTimeout } from '../mongo/collection.ts';
 import { createPeriodic } from '../mongo/periodic.ts';
 import { buildIndexesOf, type CollectionIndexes } from '../mongo/schema/indexes.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import type { AttemptRef } from './model.ts';
+import type { AttemptRef } from './claims.ts';
 
 const name = 'delivery attempt';
 /** Attempts that are due within this time share a job. Milliseconds. */

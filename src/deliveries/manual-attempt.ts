@@ -10,12 +10,13 @@ import {
   type AttemptResult,
   type ClaimsDeps,
   recordLate,
+  refOf,
   sendMargin,
   startOf,
   toDelivered,
   toEndedAttempt,
 } from './claims.ts';
-import { type Claim, refOf } from './model.ts';
+import type { Claim } from './model.ts';
 import { type DeliveryRequest, NotSentError, toDeliveryRequest } from './send.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */

@@ -108,20 +108,6 @@ export interface Claim {
   readonly heldUntil: number;
 }
 
-/** A reference to an attempt that may be due: the claim decides. */
-export type AttemptRef = AttemptKey & Readonly<WebhookRef>;
-
-/** A stored attempt that becomes due soon. */
-export interface ComingAttempt extends AttemptRef {
-  /** Milliseconds until it is due. */
-  readonly wait: number;
-}
-
-/** The delivery's present attempt. */
-export function refOf({ _id, webhookId, userId, attempt }: WebhookRef & { _id: string; attempt: number }): AttemptRef {
-  return { deliveryId: _id, webhookId, userId, attempt };
-}
-
 const requiredText = { type: String, required: true } as const;
 const requiredDate = { type: schemaDate, required: true } as const;
 const requiredNumber = { type: Number, required: true } as const;

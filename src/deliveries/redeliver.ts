@@ -10,11 +10,12 @@ import { findConfirmed, findOneConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import type { Webhook } from '../webhooks/webhook.ts';
 import type { AttemptDeps, Attempts, AttemptWait } from './attempt.ts';
+import { refOf } from './claims.ts';
 import type { UnfinishedEventsDeps } from './due.ts';
 import { type FanOut, firstDelivery } from './fan-out.ts';
 import { type DeliveryHistory, type DerivedDeliveries, deliveryNotFound, type ShownDelivery } from './history.ts';
 import { attemptInFlight, type ManualAttempts, recoverableStates, webhookInactive } from './manual-attempt.ts';
-import { type Claim, type DeliveryDocument, type DeliveryModel, type RecoveryDocument, refOf } from './model.ts';
+import type { Claim, DeliveryDocument, DeliveryModel, RecoveryDocument } from './model.ts';
 import { attemptsAllowed, type RetryRules } from './retry.ts';
 
 /** How long a response waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
@@ -251,8 +252,7 @@ export function createRedeliver(deps: RedeliverDeps) {
         { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId }, $set: { targetsAdded: true } },
       );
       // outside the scheduler's limits: a recovery has its own pace
-      const ref = refOf(delivery);
-      await attempts.make(attempts.prepare(ref).prepared);
+      await attempts.make(attempts.prepare(refOf(delivery)).prepared);
       const [stored] = await findConfirmed(deliveries, { _id });
       const isWaiting = stored?.state === 'pending' && stored.attempts.length === 0;
       return isWaiting ? 'in_flight' : resultOf(stored, recovery);

@@ -3,8 +3,9 @@ import { permitHorizon } from '../fairness/send-rates.ts';
 import { Alarms } from '../mongo/periodic.ts';
 import type { Logger } from '../options/options.ts';
 import type { Attempts, FinishAttempt, FirstAttempt, PreparedAttempt } from './attempt.ts';
+import type { AttemptRef, ComingAttempt } from './claims.ts';
 import type { DueAttempts } from './due-reads.ts';
-import type { AttemptRef, ComingAttempt, WebhookRef } from './model.ts';
+import type { WebhookRef } from './model.ts';
 import { Schedule, type ScheduledWebhook, type ScheduleOptions } from './schedule.ts';
 
 /** First attempts that wait for room, in multiples of requests under way. */

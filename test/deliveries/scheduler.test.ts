@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { FirstAttempt, PreparedAttempt } from '../../src/deliveries/attempt.ts';
-import type { AttemptKey, AttemptRef, ComingAttempt } from '../../src/deliveries/model.ts';
+import type { AttemptRef, ComingAttempt } from '../../src/deliveries/claims.ts';
+import type { AttemptKey } from '../../src/deliveries/model.ts';
 import { Scheduler } from '../../src/deliveries/scheduler.ts';
 import { HeldClock } from '../support/clock.ts';
 import { until } from '../support/until.ts';

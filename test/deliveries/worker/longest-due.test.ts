@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { FirstAttempt } from '../../../src/deliveries/attempt.ts';
-import type { AttemptRef } from '../../../src/deliveries/model.ts';
+import type { AttemptRef } from '../../../src/deliveries/claims.ts';
 import { Scheduler } from '../../../src/deliveries/scheduler.ts';
 import { silentLogger } from '../../support/logger.ts';
 
