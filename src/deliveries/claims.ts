@@ -12,7 +12,7 @@ import { type Change, createDeliveryWrites, type DeliveryWrites, type DeliveryWr
 import type { AttemptKey, AttemptRecord, CancelReason, Claim, Deliveries, DeliveryDocument } from './model.ts';
 
 /** A reference to an attempt that may be due: the claim decides. */
-export type AttemptRef = AttemptKey & Readonly<Pick<DeliveryDocument, 'webhookId' | 'userId'>>;
+export type AttemptRef = AttemptKey & Pick<FoundAttempt, 'webhookId' | 'userId'>;
 
 /** A stored attempt that becomes due soon. */
 export interface ComingAttempt extends AttemptRef {
@@ -21,7 +21,7 @@ export interface ComingAttempt extends AttemptRef {
 }
 
 /** What a delivery says of its present attempt. */
-export type FoundAttempt = Pick<DeliveryDocument, '_id' | 'webhookId' | 'userId' | 'attempt'>;
+export type FoundAttempt = Readonly<Pick<DeliveryDocument, '_id' | 'webhookId' | 'userId' | 'attempt'>>;
 
 /** The delivery's present attempt. */
 export function refOf({ _id, webhookId, userId, attempt }: FoundAttempt): AttemptRef {

@@ -270,10 +270,11 @@ describe('a translation session', () => {
         const client = await open(key);
         for (const seconds of [40, 30, 60]) client.send(append(seconds));
         await upstream.got(3);
-        // it is told once until it may go on, which may be a second
-        const { status, headers, error } = await whileClockStands(async () => {
+        // it is told once until it may go on
+        const { status, headers, error } = await whileClockStands(async (pass) => {
           client.send(append(1, 'over'));
           const refused = await client.event('error');
+          pass(Math.min(refused.headers['retry-after-ms'], 500) - 1);
           client.send(append(1, 'again'));
           client.send(close);
           await upstream.got(4);

@@ -26,7 +26,7 @@ describe('a model call of a known account', () => {
     const client = connection.getClient();
     client.on('commandStarted', ({ commandName, command }) => {
       unanswered += 1;
-      // by the clock, beside its calls, this process reads budgets and what models others have made, and renews its own record
+      // beside its calls, which wait for none of it, this process reads budgets and what models others have made, and renews its own record
       const collection = String(command[commandName]);
       const looksForModels = collection.endsWith('_stored') && '$expr' in (command.filter ?? {});
       if (!looksForModels && !/_(account_budgets|processes)$/.test(collection)) log.push(commandName);

@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import type { UsageRecord } from '../../../src/index.ts';
+import { whileClockStands } from '../../support/clock.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 import { callerKey, type ModelServer, startModelServer, strangerKey } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
@@ -125,11 +126,18 @@ describe('the heartbeat of a stream', () => {
     return upstreamAnswer as ServerResponse;
   };
 
-  /** Resolves when streams that are silent from now on have got some comments: another stream is the clock. */
-  async function untilBeats(count: number): Promise<void> {
+  /**
+   * Resolves when streams that are silent from now on have got some comments: another stream is the clock.
+   * @param pass lets so much time pass. @default it passes by itself
+   */
+  async function untilBeats(count: number, pass = (_milliseconds: number) => {}): Promise<void> {
     const answered = upstreamAnswer;
     const clock = ask(begin(say('tick')), '/chat/completions', server, question, strangerKey);
-    await until(() => beatsIn(clock.text) >= count);
+    await until(() => clock.text.includes('tick'));
+    for (let n = 1; n <= count; n += 1) {
+      pass(streamHeartbeat);
+      await until(() => beatsIn(clock.text) >= n);
+    }
     clock.socket.destroy();
     upstreamAnswer?.end(done);
     upstreamAnswer = answered;
@@ -271,10 +279,13 @@ describe('the heartbeat of a stream', () => {
     const answer = ask(begin(''));
     answer.socket.pause();
     const sender = await beginning();
-    sender.end(events + done);
-    await untilBeats(10);
-    answer.socket.resume();
-    await until(() => answer.hasEnded);
+    // no silence but that which is meant
+    await whileClockStands(async (pass) => {
+      sender.end(events + done);
+      await untilBeats(10, pass);
+      answer.socket.resume();
+      await until(() => answer.hasEnded);
+    }, performance);
     expect(answer.text.replaceAll(comment, '') === events + done).to.equal(true);
     expect(beatsIn(answer.text)).to.be.below(5);
   });
