@@ -3,6 +3,7 @@ import { createSetAsideLog, isItemFailure, writeIsolated } from '../mongo/batche
 import { durableCollection } from '../mongo/collection.ts';
 import { createPeriodic, type Periodic } from '../mongo/periodic.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../options/options.ts';
+import { PendingWork } from '../pending-work.ts';
 import type { CreditService } from './credits.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 import type { CountedRecord } from './sums.ts';
@@ -60,6 +61,8 @@ export class UsageService {
   readonly #pending = new Map<string, UsageWrite>();
   /** Records that were sent, and may have been written although the database has not confirmed it. */
   readonly #unsure = new Set<string>();
+  /** The writes that were given up, and may still arrive. */
+  readonly #late = new PendingWork();
   /** The records of the write under way. */
   #sent: ReadonlySet<string> = new Set();
   /**
@@ -192,9 +195,11 @@ export class UsageService {
   /** @returns whether the database has accepted all of it */
   async #write(entries: readonly (readonly [string, UsageWrite])[]): Promise<boolean> {
     const written: ClosedDocument[] = [];
+    let writing: Promise<ClosedDocument[]> | undefined;
     const outcomes = await writeIsolated(entries, {
       write: async (part, isFirstTry) => {
-        written.push(...(await this.#writePart(part, isFirstTry)));
+        writing = this.#writePart(part, isFirstTry);
+        written.push(...(await writing));
         return [];
       },
     });
@@ -209,12 +214,14 @@ export class UsageService {
         this.#unsure.add(id);
         continue;
       }
-      this.#unsure.delete(id);
+      // its open record, if that was given up, may arrive behind this
+      if (this.#unsure.delete(id) && entry.kind === 'dropped') void this.#late.done().then(() => this.#add(id, entry));
       if (this.#pending.get(id) === entry) this.#pending.delete(id);
       if (!error) continue;
       this.#logSetAside(error.error, { id });
       if (entry.kind === 'closed') this.#deps.charging?.lost(entry.document);
     }
+    if (failure && writing) this.#late.add(writing);
     this.#logOutcome(failure);
     if (written.length > 0) this.#deps.onWritten?.(written);
     return !failure;
@@ -254,8 +261,7 @@ export class UsageService {
   #logOutcome(failure: { readonly error: unknown } | undefined): void {
     const { logger } = this.#deps;
     if (failure && !this.#isFailing) {
-      const reason = String(failure.error);
-      logger.error('usage records could not be written and will be tried again', { reason });
+      logger.error('usage records could not be written and will be tried again', { reason: String(failure.error) });
     }
     if (!failure && (this.#isFailing || this.#lost > 0)) {
       logger.warn('usage records are written again', { lost: this.#lost });

@@ -149,9 +149,7 @@ function checkDeliveryPage(page: DeliveryPage): void {
   if (webhookId !== undefined && !isId('wh', webhookId)) {
     refuse('invalid_value', 'webhook_id', 'must be the id of a webhook');
   }
-  if (eventId !== undefined && !isId('evt', eventId)) {
-    refuse('invalid_value', 'event_id', 'must be the id of an event');
-  }
+  if (eventId !== undefined && !isId('evt', eventId)) refuse('invalid_value', 'event_id', 'must be the id of an event');
   checkTimes({ since, until });
 }
 

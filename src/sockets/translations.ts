@@ -245,9 +245,7 @@ class TranslatedSound {
       return;
     }
     this.#works.estimated(id, this.#translation(due, this.#heard - heardBefore));
-    if (transcription) {
-      this.#works.estimated(transcription.id, this.#transcription(transcription.model, transcribed));
-    }
+    if (transcription) this.#works.estimated(transcription.id, this.#transcription(transcription.model, transcribed));
     if (ending !== 'complete') {
       this.#works.endAll(ending);
       return;

@@ -121,9 +121,7 @@ export class CreatedObjectSearch {
   }
 
   #found({ id, status, ...others }: Fields): AnswerPart[] {
-    if (!isStoredId(id)) {
-      throw new OutboundError('invalid_response', 'the answer has an id that no provider gives');
-    }
+    if (!isStoredId(id)) throw new OutboundError('invalid_response', 'the answer has an id that no provider gives');
     const [first, ...rest] = this.#release() as [AnswerPart, ...AnswerPart[]];
     // in each API, members have names of their own
     const given = (members: readonly string[] = []) => members.map((member) => others[member]).find(isGiven);

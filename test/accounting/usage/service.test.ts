@@ -6,10 +6,14 @@ import { createAccountingModels, type UsageModel } from '../../../src/accounting
 import { UsageService, type UsageServiceDeps } from '../../../src/accounting/usage-writer.ts';
 import type { UsageRecord } from '../../../src/index.ts';
 import type { OpenUsage } from '../../../src/options/options.ts';
+import { HeldClock } from '../../support/clock.ts';
 import { newId } from '../../support/ids.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
+
+/** How long a write is waited for. Milliseconds. */
+const longestWrite = 9_000;
 
 describe('usage records', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -184,16 +188,46 @@ describe('usage records', () => {
     expect(await usage.countDocuments()).to.equal(0);
   });
 
-  /** A connection, and what is written on it: the command and how many records. */
+  /** A connection, what is written on it, the command and how many records, and which of these commands have ended. */
   async function monitor() {
     const monitored = await mongoose.createConnection(database.uri, { monitorCommands: true }).asPromise();
     const commands: string[] = [];
+    const ended: string[] = [];
+    monitored.getClient().on('commandSucceeded', ({ commandName }) => ended.push(commandName));
     monitored.getClient().on('commandStarted', ({ commandName, command }) => {
       if (commandName === 'insert' || commandName === 'update')
         commands.push(`${commandName} ${command.documents?.length ?? 1}`);
     });
-    return { monitored, commands };
+    return { monitored, commands, ended };
   }
+
+  it('are removed for an unanswered call although their write was given up, and arrives behind their removal', async () => {
+    const { monitored, commands, ended } = await monitor();
+    const journal = make({ usage: createAccountingModels(monitored, 'gateway_').usage });
+    const hang = (mode: 'alwaysOn' | 'off') => {
+      const nss = `${connection.name}.${usage.collection.collectionName}`;
+      const point = { configureFailPoint: 'hangDuringBatchInsert', mode, data: { nss } };
+      return connection.getClient().db('admin').command(point);
+    };
+    const call = open();
+    const clock = new HeldClock(longestWrite);
+    await hang('alwaysOn');
+    try {
+      journal.opened(call);
+      await until(() => commands.includes('insert 1'));
+      journal.dropped(call.id);
+      clock.turn(longestWrite);
+      await until(() => ended.includes('delete'));
+      expect(ended).not.to.include('insert');
+    } finally {
+      clock.release();
+      await hang('off');
+    }
+    await until(() => ended.includes('insert'));
+    await until(async () => (await usage.countDocuments()) === 0);
+    await journal.close();
+    await monitored.close();
+  });
 
   it('take one insert for calls that end at once, and an update for those that run on', async () => {
     const { monitored, commands } = await monitor();
