@@ -98,17 +98,20 @@ export class UsageService {
   /** Call it when the answer of a call has ended. */
   readonly closed = (record: UsageRecord): void => {
     const { id } = record;
-    const unopened = this.#pending.get(id)?.kind === 'open' && !this.#sent.has(id);
+    const unopened = this.#isUnsent(id);
     const holder = this.#deps.charging?.recorded(record);
     this.#add(id, { kind: 'closed', document: toClosedDocument(record, holder), unopened });
   };
 
-  /** Call it when a call got no answer, so that there is nothing to record. */
+  /** Call it when a call got no answer, so that there is nothing to record. May be called again. */
   readonly dropped = (id: string): void => {
-    // it was never sent, so there is nothing to delete
-    if (!this.#sent.has(id) && !this.#unsure.has(id) && this.#pending.delete(id)) return;
-    this.#add(id, { kind: 'dropped' });
+    // where its open record was never sent, there is nothing to delete
+    if (this.#isUnsent(id) && !this.#unsure.has(id)) this.#pending.delete(id);
+    else this.#add(id, { kind: 'dropped' });
   };
+
+  /** Whether its open record waits, and is not in the write under way. */
+  readonly #isUnsent = (id: string) => this.#pending.get(id)?.kind === 'open' && !this.#sent.has(id);
 
   /** Writes the record of a call that has ended, and leaves one of its id that is closed as it is. Resolves when it is durable. */
   readonly recordOnce = async (record: UsageRecord): Promise<void> => {

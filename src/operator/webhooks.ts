@@ -123,9 +123,7 @@ export function createListFailingWebhooks(models: WebhookModels): ListFailingWeb
 
   return async function listFailingWebhooks({ state = 'failing', limit = pageLimit, after } = {}) {
     checkPage({ limit, ...(after !== undefined && { after }) }, 'wh');
-    if (state !== 'failing' && state !== 'disabled') {
-      refuse('invalid_value', 'state', 'must be failing or disabled');
-    }
+    if (state !== 'failing' && state !== 'disabled') refuse('invalid_value', 'state', 'must be failing or disabled');
     const accountWebhooks = await (state === 'failing' ? failing : disabled)(after, limit + 1);
     return { webhooks: accountWebhooks.slice(0, limit), hasMore: accountWebhooks.length > limit };
   };

@@ -126,9 +126,7 @@ function parseSealed(sealed: string) {
   const [version, keyId, ...parts] = sealed.split('.');
   const [iv, text, tag] = parts.map((part) => Buffer.from(part, 'base64url'));
   const hasThreeParts = parts.length === 3 && text && iv?.length === ivLength && tag?.length === tagLength;
-  if (version !== 'v1' || !keyId || !hasThreeParts) {
-    throw unreadable('it does not have the form v1.key.iv.text.tag');
-  }
+  if (version !== 'v1' || !keyId || !hasThreeParts) throw unreadable('it does not have the form v1.key.iv.text.tag');
   return { keyId, iv, text, tag };
 }
 

@@ -177,6 +177,16 @@ describe('usage records', () => {
     expect(promises / calls).to.be.below(20);
   });
 
+  it('are removed for an unanswered call that is told of twice', async () => {
+    const call = open();
+    service.opened(call);
+    await written(1);
+    service.dropped(call.id);
+    service.dropped(call.id);
+    await service.close();
+    expect(await usage.countDocuments()).to.equal(0);
+  });
+
   it('are removed for an unanswered call even if the database did not confirm their write', async () => {
     const call = open();
     await failWrites(1, { writeConcernError: { code: 64, errmsg: 'waiting for replication timed out' } });
