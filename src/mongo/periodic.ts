@@ -146,9 +146,11 @@ export class Alarms {
 /** Longer than the driver looks for a server, and short enough to resume within 10 s of the database's return. Milliseconds. */
 const defaultTimeout = 9_000;
 
-/** The database did not answer in time. The operation may have been done, or may still be done. */
+/** The database did not answer in time. The operation may have been done, or may still be done. The driver copies fields of its own to an error of its own, and fails where `name` is one. */
 export class TimeoutError extends Error {
-  override readonly name = 'TimeoutError';
+  override get name() {
+    return 'TimeoutError';
+  }
 }
 
 /**

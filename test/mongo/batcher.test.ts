@@ -363,6 +363,8 @@ describe('A write of several items that fails', () => {
       expect(isItemFailure(new mongo.MongoNetworkError('reset'))).to.equal(false);
       expect(isItemFailure(new mongo.MongoServerSelectionError('none', {} as never))).to.equal(false);
       expect(isItemFailure(new TimeoutError('none'))).to.equal(false);
+      const givenUp = new mongo.MongoBulkWriteError(new TimeoutError('none') as never, {} as never);
+      expect(isItemFailure(givenUp)).to.equal(false);
       expect(isItemFailure(new Error('anything'))).to.equal(false);
     });
   });
