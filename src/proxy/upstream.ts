@@ -153,9 +153,9 @@ export function upstreamModelName({ aliases }: Pick<Upstream, 'aliases'>, model:
   return Object.hasOwn(aliases, model) ? (aliases[model] as string) : model;
 }
 
-/** The longest that a call to any of these upstreams can take. Milliseconds. */
+/** The longest that a call to any of these upstreams takes: what is answered over a WebSocket has no limit of its own. Milliseconds. */
 export function longestCall(upstreams: readonly Pick<UpstreamOptions, 'timeouts'>[]): number {
-  return Math.max(0, ...upstreams.map(({ timeouts }) => timeouts?.total ?? defaultTimeouts.total));
+  return Math.max(defaultTimeouts.total, ...upstreams.map(({ timeouts }) => timeouts?.total ?? 0));
 }
 
 /** Those of some upstreams that speak a dialect, and the others. */
