@@ -217,8 +217,9 @@ export class UsageService {
         this.#unsure.add(id);
         continue;
       }
-      // its open record, if that was given up, may arrive behind this
-      if (this.#unsure.delete(id) && entry.kind === 'dropped') void this.#late.done().then(() => this.#add(id, entry));
+      // its open record, if a write of that was given up, may arrive behind this
+      const mayReturn = entry.kind !== 'open' && this.#unsure.delete(id) && entry.kind === 'dropped';
+      if (mayReturn) void this.#late.done().then(() => this.#add(id, entry));
       if (this.#pending.get(id) === entry) this.#pending.delete(id);
       if (!error) continue;
       this.#logSetAside(error.error, { id });
@@ -286,7 +287,7 @@ export class UsageService {
       // it is being written; if it is the end of a call whose open record is, it must not get lost
       if (this.#sent.has(id)) continue;
       this.#pending.delete(id);
-      this.#unsure.delete(id);
+      if (entry.kind !== 'open') this.#unsure.delete(id);
       // a call that still runs is recorded again when it ends
       if (entry.kind !== 'closed') continue;
       if (this.#lost === 0) logger.error('more usage records wait than are kept: the oldest are lost');

@@ -182,9 +182,7 @@ export class OpenRequests {
    */
   drain(maxWait: number): Promise<void> {
     this.#closing = true;
-    for (const res of this.#open) {
-      if (!res.headersSent) res.setHeader('connection', 'close');
-    }
+    for (const res of this.#open) if (!res.headersSent) res.setHeader('connection', 'close');
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, maxWait);
       this.#onLast = () => {

@@ -211,33 +211,42 @@ describe('usage records', () => {
     return { monitored, commands, ended };
   }
 
-  it('are removed for an unanswered call although their write was given up, and arrives behind their removal', async () => {
-    const { monitored, commands, ended } = await monitor();
-    const journal = make({ usage: createAccountingModels(monitored, 'gateway_').usage });
-    const hang = (mode: 'alwaysOn' | 'off') => {
-      const nss = `${connection.name}.${usage.collection.collectionName}`;
-      const point = { configureFailPoint: 'hangDuringBatchInsert', mode, data: { nss } };
-      return connection.getClient().db('admin').command(point);
-    };
-    const call = open();
-    const clock = new HeldClock(longestWrite);
-    await hang('alwaysOn');
-    try {
-      journal.opened(call);
-      await until(() => commands.includes('insert 1'));
-      journal.dropped(call.id);
-      clock.turn(longestWrite);
-      await until(() => ended.includes('delete'));
-      expect(ended).not.to.include('insert');
-    } finally {
-      clock.release();
-      await hang('off');
-    }
-    await until(() => ended.includes('insert'));
-    await until(async () => (await usage.countDocuments()) === 0);
-    await journal.close();
-    await monitored.close();
-  });
+  for (const [name, isRetried] of [
+    ['although their write was given up, and arrives behind their removal', false],
+    ['although the write that was given up arrives behind a second one and their removal', true],
+  ] as const) {
+    it(`are removed for an unanswered call ${name}`, async () => {
+      const { monitored, commands, ended } = await monitor();
+      const journal = make({ usage: createAccountingModels(monitored, 'gateway_').usage });
+      const hang = (mode: 'alwaysOn' | 'off') => {
+        const nss = `${connection.name}.${usage.collection.collectionName}`;
+        const point = { configureFailPoint: 'hangDuringBatchInsert', mode, data: { nss } };
+        return connection.getClient().db('admin').command(point);
+      };
+      const call = open();
+      const clock = new HeldClock(longestWrite);
+      await hang('alwaysOn');
+      try {
+        journal.opened(call);
+        await until(() => commands.includes('insert 1'));
+        if (!isRetried) journal.dropped(call.id);
+        clock.turn(longestWrite);
+        if (isRetried) {
+          await until(() => ended.includes('update'));
+          journal.dropped(call.id);
+        }
+        await until(() => ended.includes('delete'));
+        expect(ended).not.to.include('insert');
+      } finally {
+        clock.release();
+        await hang('off');
+      }
+      await until(() => ended.includes('insert'));
+      await until(async () => (await usage.countDocuments()) === 0);
+      await journal.close();
+      await monitored.close();
+    });
+  }
 
   it('take one insert for calls that end at once, and an update for those that run on', async () => {
     const { monitored, commands } = await monitor();
