@@ -59,7 +59,7 @@ export class UsageService {
   readonly #sweeping: Periodic;
   /** What waits, and what is being written: it stays until the database has accepted it, unless something newer takes its place. */
   readonly #pending = new Map<string, UsageWrite>();
-  /** Records that were sent, and may have been written although the database has not confirmed it. */
+  /** Records that were sent, and may be written although the database has not confirmed it, until their calls have ended. */
   readonly #unsure = new Set<string>();
   /** The writes that were given up, and may still arrive. */
   readonly #late = new PendingWork();

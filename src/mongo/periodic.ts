@@ -146,7 +146,7 @@ export class Alarms {
 /** Longer than the driver looks for a server, and short enough to resume within 10 s of the database's return. Milliseconds. */
 const defaultTimeout = 9_000;
 
-/** The database did not answer in time. The operation may have been done, or may still be done. The driver copies fields of its own to an error of its own, and fails where `name` is one. */
+/** The database did not answer in time. The operation may have been done, or may still be done. Its name is no field: the driver copies fields to an error whose name cannot be set. */
 export class TimeoutError extends Error {
   override get name() {
     return 'TimeoutError';

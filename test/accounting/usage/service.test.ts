@@ -135,12 +135,17 @@ describe('usage records', () => {
     expect(await usage.findById(ended.id).lean()).to.include({ ending: 'complete', outputTokens: 5 });
   });
 
+  const namespace = () => `${connection.name}.${usage.collection.collectionName}`;
+  const setFailPoint = (configureFailPoint: string, mode: object | 'alwaysOn' | 'off', data: object) =>
+    connection.getClient().db('admin').command({ configureFailPoint, mode, data });
+
   /** What the database answers to the next writes of records. */
   async function failWrites(times: number, failure: object): Promise<void> {
-    const admin = connection.getClient().db('admin');
-    const namespace = `${connection.name}.${usage.collection.collectionName}`;
-    const data = { failCommands: ['insert', 'update'], namespace, ...failure };
-    await admin.command({ configureFailPoint: 'failCommand', mode: { times }, data });
+    await setFailPoint(
+      'failCommand',
+      { times },
+      { failCommands: ['insert', 'update'], namespace: namespace(), ...failure },
+    );
   }
 
   it('are written again until the database accepts them', async () => {
@@ -218,11 +223,7 @@ describe('usage records', () => {
     it(`are removed for an unanswered call ${name}`, async () => {
       const { monitored, commands, ended } = await monitor();
       const journal = make({ usage: createAccountingModels(monitored, 'gateway_').usage });
-      const hang = (mode: 'alwaysOn' | 'off') => {
-        const nss = `${connection.name}.${usage.collection.collectionName}`;
-        const point = { configureFailPoint: 'hangDuringBatchInsert', mode, data: { nss } };
-        return connection.getClient().db('admin').command(point);
-      };
+      const hang = (mode: 'alwaysOn' | 'off') => setFailPoint('hangDuringBatchInsert', mode, { nss: namespace() });
       const call = open();
       const clock = new HeldClock(longestWrite);
       await hang('alwaysOn');
